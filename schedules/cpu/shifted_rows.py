@@ -45,15 +45,13 @@ class ShiftedRowsRule(ScheduleRule):
         shared = cores.worthwhile(flops, target)
         if groups == 1 and shared:
             _share_planes(sch, contract, rows)
-            sch.vectorize(lane)
-            simd.finish(sch)
-            return sch
-        sch.compute_at(turn, row_tile, preserve_unit_loops=True)
-        sch.compute_at(contract, row_tile, preserve_unit_loops=True)
-        sch.compute_at(pack, group, preserve_unit_loops=True)
+        else:
+            sch.compute_at(turn, row_tile, preserve_unit_loops=True)
+            sch.compute_at(contract, row_tile, preserve_unit_loops=True)
+            sch.compute_at(pack, group, preserve_unit_loops=True)
+            if shared:
+                sch.parallel(group)
         sch.vectorize(lane)
-        if shared:
-            sch.parallel(group)
         simd.finish(sch)
         return sch
 

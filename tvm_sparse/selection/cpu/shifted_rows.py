@@ -51,12 +51,9 @@ def shifted_candidate(contraction: Contraction, scan: Scan, target: Target) -> C
     inner = CompressedRowsFormat.of(
         scan.weight, tile_rows=rows, tile_cols=min(COLUMNS, c.matrix_shape[1])
     )
-    format = ShiftedRowsFormat(inner, plane.step, plane.places)
     (cover,) = covers(scan, (1,), (1,))
-    func = shifted_rows(c, format, target, VECTORS)
-    return Candidate(
-        "unstructured", format, func, cover.fraction, _penalty(c, plane, cover.fraction, target)
-    )
+    penalty = _penalty(c, plane, cover.fraction, target)
+    return _candidate("unstructured", c, plane, inner, (cover.fraction, penalty), target)
 
 
 def shifted_dense(contraction: Contraction, target: Target) -> Iterator[Candidate]:
@@ -68,9 +65,21 @@ def shifted_dense(contraction: Contraction, target: Target) -> Iterator[Candidat
     penalty = _penalty(c, plane, 1.0, target)
     if penalty <= CLEARLY:
         inner = CompressedRowsFormat.whole(*c.matrix_shape, LANES)
-        format = ShiftedRowsFormat(inner, plane.step, plane.places)
-        func = shifted_rows(c, format, target, VECTORS)
-        yield Candidate("shifts", stored(format, c, target), func, 1.0, penalty)
+        yield _candidate("shifts", c, plane, inner, (1.0, penalty), target)
+
+
+def _candidate(  # noqa: PLR0917 (what a candidate is made of)
+    name: str,
+    c: Contraction,
+    plane: Plane,
+    inner: CompressedRowsFormat,
+    cost: tuple[float, float],
+    target: Target,
+) -> Candidate:
+    """Return the candidate that stores ``inner`` by its places in ``plane``."""
+    format = ShiftedRowsFormat(inner, plane.step, plane.places)
+    func = shifted_rows(c, format, target, VECTORS)
+    return Candidate(name, stored(format, c, target), func, *cost)
 
 
 def _penalty(c: Contraction, plane: Plane, fraction: float, target: Target) -> float:
