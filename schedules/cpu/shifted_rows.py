@@ -8,7 +8,6 @@ from tvm import s_tir, tirx
 from tvm.target import Target
 
 from tvm_sparse.machine.vector import LANES
-from tvm_sparse.ops.contractions.packed_rows import VECTORS
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.blocks import BlockRV, LoopRV
 from tvm_sparse.schedules.cpu import cores, simd
@@ -21,7 +20,8 @@ class ShiftedRowsRule(ScheduleRule):
     before: pack --> contract --> turn --> store --> element-wise blocks
     after:  for group: { pack; for feature tile: { contract; turn; epilogue } }
 
-    Threads share the groups. If there is one, they share the positions of each step.
+    Threads share the groups. If there is one, they share the positions of each step. Images that
+    are packed one by one have loops of their own outside.
     """
 
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
@@ -30,36 +30,41 @@ class ShiftedRowsRule(ScheduleRule):
         contract = b.marked(sch, ("shifted_rows",))
         if contract is None:
             return None
-        vectors = int(sch.get(contract).annotations[VECTORS])
         (pack,), (turn,) = sch.get_producers(contract), sch.get_consumers(contract)
-        tiles, row_tiles = (b.extent(sch, loop) for loop in sch.get_loops(contract))
-        groups = b.extent(sch, sch.get_loops(pack)[0])
+        *images, by_group, _, _, _ = sch.get_loops(pack)
+        row_tiles, groups = (b.extent(sch, x) for x in (sch.get_loops(contract)[1], by_group))
         weights = math.prod(int(r.extent) for r in sch.get(contract).reads[1].region)
-        flops = 2.0 * weights * vectors * LANES * tiles
+        positions = int(sch.get(contract).reads[0].region[-1].extent)
         blocks = b.extent(sch, sch.get_loops(turn)[1]) // row_tiles
         epilogue = b.isolate(sch, turn, keep=("pack", "contract"))
         *rows, out = sch.get_loops(epilogue)
+        images, rows = rows[: len(images)], rows[len(images) :]
         few = min(LANES, b.extent(sch, out))  # a single tile may have fewer features
         group, row_tile, block, lane = sch.split(out, [groups, None, blocks, few])
-        sch.reorder(group, row_tile, *rows, block, lane)
-        shared = cores.worthwhile(flops, target)
+        sch.reorder(*images, group, row_tile, *rows, block, lane)
+        shared = cores.worthwhile(2.0 * weights * positions, target)
         if groups == 1 and shared:
-            _share_planes(sch, contract, rows)
+            _share_planes(sch, contract, images, rows)
         else:
             sch.compute_at(turn, row_tile, preserve_unit_loops=True)
             sch.compute_at(contract, row_tile, preserve_unit_loops=True)
             sch.compute_at(pack, group, preserve_unit_loops=True)
             if shared:
-                sch.parallel(group)
+                cores.tasks(sch, [*images, group])
         sch.vectorize(lane)
         simd.finish(sch)
         return sch
 
 
-def _share_planes(sch: s_tir.Schedule, contract: BlockRV, rows: list[LoopRV]) -> None:
+def _share_planes(
+    sch: s_tir.Schedule, contract: BlockRV, images: list[LoopRV], rows: list[LoopRV]
+) -> None:
     """Run each step of a single group on all threads: its positions, and ``rows`` of the output."""
     (pack,), (turn,) = sch.get_producers(contract), sch.get_consumers(contract)
-    positions = (sch.get_loops(pack)[2], sch.get_loops(contract)[0], sch.get_loops(turn)[0])
     largest = max(rows, key=lambda loop: b.extent(sch, loop) or 1)
-    for loop in (*positions, largest):
+    if images:
+        for block in (turn, contract, pack):
+            sch.compute_at(block, images[-1], preserve_unit_loops=True)
+    of_position = ((pack, -2), (contract, -2), (turn, -2))
+    for loop in (*(sch.get_loops(block)[axis] for block, axis in of_position), largest):
         sch.parallel(loop)

@@ -9,6 +9,7 @@ import pytest
 import tvm
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tvm import tirx
 
 from tests.kernels import host, integers, run
 from tests.ops.shapes import WINDOWS, window
@@ -16,7 +17,7 @@ from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
 from tvm_sparse.formats.shifted_rows import ShiftedRowsFormat
 from tvm_sparse.ops.contractions.contraction import Contraction, reference
 from tvm_sparse.ops.contractions.plane import Plane
-from tvm_sparse.ops.contractions.shifted_rows import shifted_rows
+from tvm_sparse.ops.contractions.shifted_rows import shifted_plane, shifted_rows
 from tvm_sparse.schedules.build import scheduled
 from tvm_sparse.schedules.cpu.masked_loops import has_masked_loop
 
@@ -24,15 +25,26 @@ from tvm_sparse.schedules.cpu.masked_loops import has_masked_loop
 def assert_exact(contraction, sparsity=0.7, vectors=2, target=None, complete=False, **extents):
     rng = np.random.default_rng(1)
     matrix = integers(rng, contraction.matrix_shape, sparsity)
-    plane = Plane(contraction, vectors)
+    plane = shifted_plane(contraction, vectors)
     whole = CompressedRowsFormat.whole(*matrix.shape, 16)
     inner = whole if complete else CompressedRowsFormat.of(matrix, **extents)
     format = ShiftedRowsFormat(inner, plane.step, plane.places)
-    x = integers(rng, contraction.input_shape)
-    operands = [x, *format.encode(matrix).values()]
     func = shifted_rows(contraction, format, host(), vectors)
-    got = run(func, operands, contraction.output_shape, target)
-    assert (got == reference(contraction, x, matrix)).all()
+    for c in closed(contraction):
+        x = integers(rng, c.input_shape)
+        got = run(func, [x, *format.encode(matrix).values()], c.output_shape, target)
+        assert (got == reference(c, x, matrix)).all()
+
+
+def closed(contraction):
+    """Yield contractions with extents for an open batch, or the one that is closed already."""
+    batch, *spatial = contraction.lead
+    for images in (batch,) if isinstance(batch, int) else (1, 2, 5):
+        yield replace(contraction, lead=(images, *spatial))
+
+
+def opened(contraction):
+    return replace(contraction, lead=(tirx.Var("n", "int64"), *contraction.lead[1:]))
 
 
 def grouped(extents, columns, features, groups):
@@ -62,6 +74,21 @@ def test_few_features_and_columns(monkeypatch, columns, features, threads):
     for c in (window(WINDOWS[0], columns, features), large):
         assert_exact(c, 0.6, 4, tile_rows=16)
         assert_exact(c, 0.6, 4, complete=True)
+
+
+@pytest.mark.grid
+@pytest.mark.parametrize("threads", ["1", "2"])
+@pytest.mark.parametrize("extents", WINDOWS, ids=str)
+@pytest.mark.parametrize(("columns", "features", "groups"), [(21, 64, 2), (16, 16, 1), (5, 3, 1)])
+def test_an_open_batch(monkeypatch, threads, extents, columns, features, groups):
+    monkeypatch.setenv("TVM_NUM_THREADS", threads)
+    assert_exact(opened(grouped(extents, columns, features, groups)), 0.6, 4, tile_rows=16)
+
+
+def test_an_open_batch_of_a_large_plane_with_threads(monkeypatch):
+    monkeypatch.setenv("TVM_NUM_THREADS", "2")
+    large = Contraction((2, 40, 50), 8, 3, (3, 5), (1, 1), (1, 1), (42, 54))
+    assert_exact(opened(large), 0.6, 4, complete=True)
 
 
 @pytest.mark.grid

@@ -94,16 +94,19 @@ def test_few_features_without_zeros_may_be_shifted(features, taps, guarded, offe
     assert ("shifts" in [candidate.name for candidate in found]) == offered
 
 
-def test_few_features_of_an_open_batch_are_not():
-    shape = (tirx.Var("n", "int64"), 8, 8), 32, 16, (3, 3), (1, 1), (1, 1), (10, 10)
-    _, (candidate,) = offered(Contraction(*shape), 0.75)
-    assert not isinstance(candidate.format, ShiftedRowsFormat)
+@pytest.mark.parametrize("groups", [1, 2])
+def test_an_open_batch_is_shifted(groups):
+    batch, plane = tirx.Var("n", "int64"), (28, 28)
+    shape = (batch, *plane), 32, 16 * groups, (3, 3), (1, 1), (1, 1), (30, 30)
+    _, (candidate,) = offered(Contraction(*shape, groups=groups), 0.75)
+    assert isinstance(candidate.format, ShiftedRowsFormat)
 
 
-def test_groups_of_an_open_batch_are_refused_with_the_reason():
-    shape = (tirx.Var("n", "int64"), 8, 8), 32, 64, (3, 3), (1, 1), (1, 1), (10, 10)
+def test_groups_of_open_planes_are_refused_with_the_reason():
+    open_plane = tirx.Var("h", "int64"), 8
+    shape = (1, *open_plane), 32, 64, (3, 3), (1, 1), (1, 1), (open_plane[0] + 2, 10)
     _, (reason,) = offered(Contraction(*shape, groups=2), 0.8)
-    assert reason == "unstructured needs a static batch where a convolution has groups"
+    assert reason == "unstructured needs static planes where a convolution has groups"
 
 
 def test_small_batches_leave_lanes_idle():

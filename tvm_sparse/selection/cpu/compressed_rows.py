@@ -64,10 +64,10 @@ def unstructured_candidates(
         yield shifted or f"unstructured needs {LANES} columns a tap, found {c.columns}"
         return
     if c.groups > 1:
-        if all(isinstance(e, int) for e in c.lead):
+        if c.positions:
             yield shifted_candidate(c, scan, target)
         else:
-            yield "unstructured needs a static batch where a convolution has groups"
+            yield "unstructured needs static planes where a convolution has groups"
         return
     if not batch_in_lanes(c):
         yield f"unstructured needs a static batch, or {LANES} rows (or most odd counts) in each"

@@ -14,7 +14,7 @@ from tvm_sparse.machine.fitted import costs_of
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.contractions.plane import Plane
-from tvm_sparse.ops.contractions.shifted_rows import shifted_rows
+from tvm_sparse.ops.contractions.shifted_rows import apart, shifted_plane, shifted_rows
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.covers import covers
@@ -36,15 +36,14 @@ def few_features(c: Contraction) -> bool:
 
     With strides or more features it does not: see the notebook of CPU operators.
     """
-    static = all(isinstance(e, int) for e in c.lead)
     few = c.groups == 1 and c.features <= LANES
-    return static and few and bool(c.positions) and math.prod(c.taps) > 1 == max(c.strides)
+    return few and bool(c.positions) and math.prod(c.taps) > 1 == max(c.strides)
 
 
 def shifted_candidate(contraction: Contraction, scan: Scan, target: Target) -> Candidate:
     """Return the candidate that keeps exactly the nonzeros of a grouped convolution's weight."""
     c = contraction
-    plane = Plane(c, VECTORS)
+    plane = shifted_plane(c, VECTORS)
     each = c.features // c.groups
     rows = next((r for r in range(min(each, FEATURES), 0, -LANES) if each % r == 0), each)
     rows = LANES * math.ceil(rows / LANES)
@@ -61,7 +60,7 @@ def shifted_dense(contraction: Contraction, target: Target) -> Iterator[Candidat
     c = contraction
     if not few_features(c) or c.guarded or c.depthwise or not supported_singly(c.numerics, target):
         return
-    plane = Plane(c, VECTORS)
+    plane = shifted_plane(c, VECTORS)
     penalty = _penalty(c, plane, 1.0, target)
     if penalty <= CLEARLY:
         inner = CompressedRowsFormat.whole(*c.matrix_shape, LANES)
@@ -86,9 +85,9 @@ def _penalty(c: Contraction, plane: Plane, fraction: float, target: Target) -> f
     """Return the modelled cost of a multiply-add relative to dense.
 
     Positions without an output are multiplied too. Packing, turning and slots cost the same
-    whatever is left of the weight.
+    whatever is left of the weight. Of images that lie apart each costs the same.
     """
-    outputs, columns = math.prod(c.lead), c.matrix_shape[1]
+    outputs, columns = math.prod(c.lead[len(apart(c)) :]), c.matrix_shape[1]
     idle = plane.tiles * VECTORS * LANES / outputs
     copy = TRANSPOSED_IN + COPIED * (len(plane.offsets) - 1)
     packed = math.prod(plane.phases) * plane.length * copy / (math.prod(c.taps) * outputs)
