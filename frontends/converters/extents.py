@@ -12,6 +12,7 @@ from tvm import relax, te, tirx
 from tvm.sym import Analyzer
 
 from tvm_sparse.frontends.converters.operators import called, converter, dtype_of, emit
+from tvm_sparse.frontends.program.conditions import held
 from tvm_sparse.passes.graph.known_extents import KnownExtents
 
 
@@ -135,6 +136,15 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
     "PythonMod": tirx.floormod,
     "Max": lambda *terms: functools.reduce(tirx.max, terms),
     "Min": lambda *terms: functools.reduce(tirx.min, terms),
+    "Equality": lambda a, b: a == b,
+    "Unequality": lambda a, b: a != b,
+    "StrictLessThan": operator.lt,
+    "LessThan": operator.le,
+    "StrictGreaterThan": operator.gt,
+    "GreaterThan": operator.ge,
+    "And": tirx.all,
+    "Or": tirx.any,
+    "Not": tirx.Not,
 }
 """By the name of PyTorch's function of extents."""
 
@@ -196,6 +206,17 @@ def _tensor_of_extent(importer: Any, node: torch.fx.Node) -> Any | None:
     if not shape:
         return emit(importer, relax.op.reshape(one, ()))
     return emit(importer, relax.op.broadcast_to(one, shape))
+
+
+@converter(held.__name__)
+def _held(importer: Any, node: torch.fx.Node) -> Any:
+    """Return whether a condition on extents holds, which the program asserts."""
+    truth = _expression(node.meta["condition"], _variables(importer, node.graph))
+    if truth is None:
+        raise ValueError(f"its condition {node.meta['condition']} has no form")
+    number = tirx.Select(truth, tirx.const(1, "int64"), tirx.const(0, "int64"))
+    one = emit(importer, relax.op.arange(number, number + 1, 1, dtype="int64"))
+    return emit(importer, relax.op.reshape(emit(importer, relax.op.astype(one, "bool")), ()))
 
 
 @converter("constant_pad_nd.default", "pad.default")

@@ -18,9 +18,9 @@ from tvm_sparse.frontends.program.copied_slices import CopiedSlices
 from tvm_sparse.frontends.program.decided_extents import (
     OpenExtents,
     layouts_undecided,
-    size_of,
     solutions,
 )
+from tvm_sparse.frontends.program.ones import Shapes
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -160,27 +160,10 @@ def _same(
     return True
 
 
-class _Shapes(fx.Interpreter):
-    """Runs a program, and asserts that each tensor has the shape that was traced."""
-
-    def __init__(self, module: fx.GraphModule, values: Mapping[Any, int]) -> None:
-        super().__init__(module)
-        self._values = values
-
-    def run_node(self, n: fx.Node) -> Any:
-        """Run ``n``."""
-        result, traced = super().run_node(n), n.meta.get("val")
-        if isinstance(result, torch.Tensor) and isinstance(traced, torch.Tensor):
-            wanted = tuple(size_of(extent, self._values) for extent in traced.shape)
-            if tuple(result.shape) != wanted:
-                raise ValueError(f"{n} has the shape {tuple(result.shape)}, not {wanted}")
-        return result
-
-
 def _run(traced: fx.GraphModule, values: Mapping[Any, int], call: Any) -> Any:
     placed = pytree.tree_leaves(call)
     return traced.graph.process_outputs(
-        _Shapes(traced, values).run(*placed, enable_io_processing=False)
+        Shapes(traced, values).run(*placed, enable_io_processing=False)
     )
 
 

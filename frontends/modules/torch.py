@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.export import Dim
 from torch.utils import _pytree as pytree
+from torch.utils._sympy.value_ranges import ValueRanges
 
 from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.example_inputs import Examples, arguments, bound, told_apart
@@ -17,8 +18,10 @@ from tvm_sparse.frontends.modules.asked_sizes import Call, exported_at_sizes
 from tvm_sparse.frontends.modules.dynamic_shapes import checked
 from tvm_sparse.frontends.modules.effective import inference_copy
 from tvm_sparse.frontends.modules.huggingface import register_caches
+from tvm_sparse.frontends.modules.needed_conditions import needed
 from tvm_sparse.frontends.modules.plain_module import plain_module
 from tvm_sparse.frontends.modules.untraced import not_traced
+from tvm_sparse.frontends.program.asked_conditions import CONDITIONS, AskedConditions
 from tvm_sparse.frontends.program.exported import from_exported
 from tvm_sparse.frontends.program.open_forms import OpenForms
 from tvm_sparse.frontends.program.tensor_places import TensorPlaces
@@ -87,12 +90,31 @@ def exported(module: nn.Module, call: Call, shapes: Any) -> torch.export.Exporte
     call = told_apart(module, call)
     with TensorPlaces(), OpenForms():
         try:
-            return torch.export.export(module, *call, dynamic_shapes=shapes)
+            with AskedConditions() as asked:
+                found = torch.export.export(module, *call, dynamic_shapes=shapes)
         except Exception as error:
-            found = exported_at_sizes(module, call, shapes)
-            if found is None:
+            with AskedConditions() as asked:
+                tried = exported_at_sizes(module, call, shapes)
+            if tried is None:
                 raise not_traced(module, call, error) from error
-            return found
+            found = tried
+    _open_from_one(found, shapes)
+    conditions = needed(module, found, call, asked.found)
+    found.graph_module.meta[CONDITIONS] = conditions
+    return found
+
+
+def _open_from_one(program: torch.export.ExportedProgram, shapes: Any) -> None:
+    """Let extents of ``program`` that PyTorch found open begin at one, not at two.
+
+    It takes each one as two or more. What is not the same for one is found afterwards.
+    """
+    every = pytree.tree_leaves(shapes, is_leaf=lambda x: isinstance(x, Dim))
+    if any(isinstance(dim, Dim) or getattr(dim, "min", None) is not None for dim in every):
+        return
+    for symbol, limits in program.range_constraints.items():
+        if limits.lower == 2:
+            program.range_constraints[symbol] = ValueRanges(1, limits.upper)
 
 
 def names_of(program: torch.export.ExportedProgram, shapes: Any) -> list[dict[int, str]] | None:

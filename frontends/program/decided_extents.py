@@ -97,7 +97,7 @@ class OpenExtents:
         if _is_unlike_one(condition):
             return True
         symbols = sorted(condition.free_symbols, key=str)
-        sizes = [_sizes(self._ranges.get(symbol)) for symbol in symbols]
+        sizes = [sizes_in(self._ranges.get(symbol)) for symbol in symbols]
         rows = (dict(zip(symbols, row, strict=True)) for row in _rows(sizes))
         return all(bool(value_of(condition, row)) or self._has_one(row) for row in rows)
 
@@ -142,7 +142,7 @@ def _rows(sizes: Sequence[Sequence[int]]) -> Any:
     return itertools.chain(ends, drawn)
 
 
-def _sizes(limits: Any) -> list[int]:
+def sizes_in(limits: Any) -> list[int]:
     """Return sizes in a range as PyTorch notes it: all near its ends, powers of two between."""
     low = 1 if limits is None else max(1, int(limits.lower))
     bounded = limits is not None and limits.upper.is_Integer
@@ -159,7 +159,7 @@ def solutions(program: torch.export.ExportedProgram, symbol: Any, wanted: int) -
     alone = [extent for extent in _extents(program) if extent.free_symbols == {symbol}]
     return [
         size
-        for size in _sizes(program.range_constraints.get(symbol))
+        for size in sizes_in(program.range_constraints.get(symbol))
         if any(value_of(extent, {symbol: size}) == wanted for extent in alone)
     ]
 

@@ -24,6 +24,11 @@ from tvm_sparse.frontends.program.assertions import assert_tensors, asserted_las
 from tvm_sparse.frontends.program.autocast import with_casts
 from tvm_sparse.frontends.program.complex_numbers import replace_complex
 from tvm_sparse.frontends.program.computed_weights import compute_weights
+from tvm_sparse.frontends.program.conditions import (
+    assert_conditions,
+    bounded,
+    conditions_of,
+)
 from tvm_sparse.frontends.program.copied import copied
 from tvm_sparse.frontends.program.decided_extents import OpenExtents, layouts_undecided
 from tvm_sparse.frontends.program.float8_weights import widen_float8_weights
@@ -33,6 +38,7 @@ from tvm_sparse.frontends.program.inlined import without_inner_graphs
 from tvm_sparse.frontends.program.left_float import left_float
 from tvm_sparse.frontends.program.memory_layout import refuse_unknown_layouts
 from tvm_sparse.frontends.program.multiples import MULTIPLES, noted
+from tvm_sparse.frontends.program.ones import unlike_at_one
 from tvm_sparse.frontends.program.own_copies import without_own_copies
 from tvm_sparse.frontends.program.promotion import fill_empty, promote_operands
 from tvm_sparse.frontends.program.read_numbers import keep_numbers_tensors
@@ -90,6 +96,7 @@ def _imported(
     symbols: Sequence[Mapping[int, str]] | None,
     steps: Mapping[str, int] | None,
 ) -> Model:
+    asked = conditions_of(program)
     program = without_inner_graphs(without_own_copies(program))
     refuse_state(program)
     refuse_inaccurate(program)
@@ -101,6 +108,7 @@ def _imported(
     if not names:
         raise InputError("model", "returns no tensor", "at least one")
     notes = left_float(program)
+    program, conditions = bounded(program, [*asked, *unlike_at_one(program)])
     with quiet(), layouts_undecided():
         program = _without_sparse_tensors(program)
         opened = OpenExtents(program)
@@ -121,7 +129,7 @@ def _imported(
     wrap_negative_indices(program, tensors)
     refuse_decided_shapes(program)
     _drop_constant_outputs(program)
-    asserted = asserted_last(program)
+    asserted = [*asserted_last(program), *assert_conditions(program, conditions)]
     with blocks_ended(importer, "block_builder"):
         module = importer.from_exported_program(_view(program, tensors), True, False, False, None)
     if importer.multiples:

@@ -16,6 +16,7 @@ from tvm_sparse.frontends.example_inputs import Examples, arguments
 from tvm_sparse.frontends.modules.effective import inference_copy
 from tvm_sparse.frontends.modules.quantized_layers import traced_in
 from tvm_sparse.frontends.modules.torch import exported, names_of
+from tvm_sparse.frontends.program.asked_conditions import CONDITIONS
 from tvm_sparse.frontends.program.exported import OPEN_EXTENTS
 from tvm_sparse.frontends.program.left_float import keep_left_float
 from tvm_sparse.frontends.quiet import quiet
@@ -95,6 +96,7 @@ def quantize(
         dynamic = activations == "dynamic"
         whole = inference_copy(model)
         plain, left = traced(WHERE, whole, calls[0], dynamic_shapes), dict[str, float]()
+        asked = plain.meta[CONDITIONS]
         try:
             prepared = _prepared(plain, calls, ignore, dynamic=dynamic)
             if tolerance is not None:
@@ -115,6 +117,7 @@ def quantize(
             quantize_rows(result, ignore)
         program = exported(result, calls[0], dynamic_shapes)
         program.graph_module.meta[OPEN_EXTENTS] = names_of(program, dynamic_shapes)
+        program.graph_module.meta[CONDITIONS] = asked
         keep_left_float(program, left, tolerance)
         return program
 

@@ -12,6 +12,7 @@ from tvm_sparse.base.words import aside, said
 from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.example_inputs import told_apart
 from tvm_sparse.frontends.modules.torch import exported
+from tvm_sparse.frontends.program.asked_conditions import CONDITIONS
 from tvm_sparse.quantization.linear_products import linear_products
 
 aten = torch.ops.aten
@@ -65,6 +66,7 @@ def traced(
             found = f"the model cannot be traced{aside(said(error))}"
             raise InputError(where, found) from error
     graph = program.module(check_guards=False)
+    graph.meta[CONDITIONS] = program.graph_module.meta.get(CONDITIONS, [])
     linear_products(graph)
     name_sources(graph)
     return graph

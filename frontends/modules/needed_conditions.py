@@ -1,0 +1,83 @@
+"""Which conditions a program was traced under matter: those without which it is another model."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils import _pytree as pytree
+
+from tvm_sparse.frontends.program.asked_conditions import Condition
+from tvm_sparse.frontends.program.conditions import failing
+from tvm_sparse.frontends.program.decided_extents import size_of
+from tvm_sparse.frontends.program.ones import Shapes, traced_at
+
+_ROWS = 3
+"""Sizes at which a condition does not hold that the model is run at."""
+
+_MOST = 1 << 24
+"""Elements of the inputs that the model is still run with."""
+
+Call = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+def needed(
+    module: nn.Module,
+    program: torch.export.ExportedProgram,
+    call: Call,
+    conditions: Sequence[Condition],
+) -> list[Condition]:
+    """Return the conditions without which ``program`` is not what ``module`` computes.
+
+    ``if x.shape[1] > 1`` around a mask that one token does not need changes nothing. Where a
+    condition does not hold, both are run on random numbers: they have to agree.
+    """
+    return [c for c in conditions if _matters(module, program, call, c)]
+
+
+def _matters(module: nn.Module, program: Any, call: Call, condition: Condition) -> bool:
+    rows = [*itertools.islice(failing(condition, program.range_constraints), _ROWS)]
+    return not all(_same(module, program, call, traced_at(program) | row) for row in rows)
+
+
+def _same(module: nn.Module, program: Any, call: Call, sizes: Mapping[Any, int]) -> bool:
+    """Whether both give one result with the open extents at ``sizes``."""
+    names = set(program.graph_signature.user_inputs)
+    places = [n for n in program.graph.find_nodes(op="placeholder") if n.name in names]
+    leaves, tree = pytree.tree_flatten(call)
+    if len(places) != len(leaves):
+        return False
+    try:
+        pairs = zip(leaves, places, strict=True)
+        args, named = tree.unflatten([_resized(x, n.meta.get("val"), sizes) for x, n in pairs])
+        traced = program.module(check_guards=False)
+        given = pytree.tree_leaves((args, named))
+        found = Shapes(traced, sizes).run(*given, enable_io_processing=False)
+        wanted = module(*args, **named)
+        torch.testing.assert_close(
+            pytree.tree_leaves(traced.graph.process_outputs(found)),
+            pytree.tree_leaves(wanted),
+            rtol=1e-3,
+            atol=1e-4,
+            equal_nan=True,
+        )
+    except Exception:
+        return False
+    return True
+
+
+def _resized(x: Any, traced: Any, sizes: Mapping[Any, int]) -> Any:
+    """Return a tensor of the traced shape at ``sizes``: random numbers, or integers of ``x``."""
+    if not isinstance(x, torch.Tensor):
+        return x
+    shape = [size_of(extent, sizes) for extent in traced.shape]
+    if torch.Size(shape).numel() > _MOST:
+        raise ValueError("too large")
+    if x.is_floating_point():
+        return torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(x)
+    for axis, size in enumerate(shape):
+        x = x.index_select(axis, torch.arange(size, device=x.device) % x.shape[axis])
+    return x

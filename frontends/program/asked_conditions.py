@@ -1,0 +1,104 @@
+"""What the code of a model asks of its open extents while it is traced: ``if x.shape[1] == 1``."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.fx.experimental.sym_node import SymNode
+from torch.fx.experimental.symbolic_shapes import symbol_is_type
+from torch.utils._sympy.symbol import SymT
+
+CONDITIONS = "tvm_sparse.conditions"
+"""Where a program of ours has what its model asked: the ``meta`` of its module."""
+
+_TORCH = str(Path(torch.__file__).parent)
+_LAYERS = str(Path(torch.__file__).parent / "nn")
+_OWN = str(Path(__file__).parents[1])
+_PASSED_ON = (f"{_TORCH}/__init__.py", f"{_TORCH}/fx/experimental")
+"""Files of PyTorch that pass on what others ask."""
+
+_REFUSING = {"infer_size"}
+"""Functions inside of PyTorch that refuse sizes: of a view with another number of elements."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What was true of open extents when a model was traced, and where its code asked it."""
+
+    expression: Any
+    """Of sympy, in PyTorch's symbols."""
+    place: str = ""
+    """File and line."""
+
+    @property
+    def symbols(self) -> list[Any]:
+        """The symbols that it depends on, by their names."""
+        return sorted(self.expression.free_symbols, key=str)
+
+
+class AskedConditions:
+    """While it is entered, the conditions that a model's own code asks are noted.
+
+    PyTorch notes those that it cannot answer in general. It takes every extent as two or more, and
+    notes nothing where an answer follows from that. What its operators ask is left out: it decides
+    how memory is laid out, or is refused.
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[Condition, None] = {}
+
+    @property
+    def found(self) -> list[Condition]:
+        """The conditions, each once."""
+        return list(self._found)
+
+    def __enter__(self) -> AskedConditions:
+        """Begin to note."""
+        self._original: Any = SymNode.guard_bool
+        noting, original = self, self._original
+
+        def guard_bool(node: SymNode, file: str, line: int) -> bool:
+            result = bool(original(node, file, line))
+            noting._note(node.expr, result)
+            return result
+
+        SymNode.guard_bool = guard_bool  # type: ignore[method-assign, assignment]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Note no more."""
+        SymNode.guard_bool = self._original  # type: ignore[method-assign]
+
+    def _note(self, expression: Any, result: bool) -> None:
+        symbols = getattr(expression, "free_symbols", ())
+        if not symbols or not all(symbol_is_type(s, SymT.SIZE) for s in symbols):
+            return
+        place = _asking()
+        if place:
+            condition = Condition(expression if result else ~expression, place)
+            self._found.setdefault(condition)
+
+
+def _asking() -> str:
+    """Return the file and line that asks, if it is no operator of PyTorch, or one that refuses."""
+    frame: Any = sys._getframe(3)
+    while frame is not None and frame.f_code.co_filename.startswith(_PASSED_ON):
+        frame = frame.f_back
+    if frame is not None and frame.f_code.co_name in _REFUSING:
+        while frame is not None and frame.f_code.co_filename.startswith((_TORCH, _OWN)):
+            frame = frame.f_back
+    return "" if frame is None else _place(frame.f_code.co_filename, frame.f_lineno)
+
+
+def place_of(location: Any) -> str:
+    """Return the file and line of a guard as PyTorch notes it, if no operator of it asked."""
+    return _place(location.filename, location.lineno) if hasattr(location, "lineno") else ""
+
+
+def _place(file: str, line: int) -> str:
+    inside = file.startswith((_TORCH, _OWN)) and not file.startswith(_LAYERS)
+    return "" if inside else f"{Path(file).name}, line {line}"

@@ -1,0 +1,163 @@
+"""Conditions that a program was traced under: ranges of its extents, or assertions of the program.
+
+A program is right for sizes that answer all questions of the model's code as the example did. An
+extent that may only be large enough gets a range. What is left, a multiple or an inequality of two
+extents, is asserted whenever the program runs.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import sympy
+import torch
+from torch.export.graph_signature import OutputKind, OutputSpec, TensorArgument
+from torch.utils._sympy.numbers import int_oo
+from torch.utils._sympy.printers import PythonPrinter
+from torch.utils._sympy.value_ranges import ValueRanges
+
+from tvm_sparse.frontends.program.asked_conditions import CONDITIONS, Condition, place_of
+from tvm_sparse.frontends.program.decided_extents import sizes_in, value_of
+
+_TRIED = 12
+"""Sizes of each extent that a condition of several ones is tried with."""
+
+
+def conditions_of(program: torch.export.ExportedProgram) -> list[Condition]:
+    """Return what the code of the model asked; of a program of somebody else, what PyTorch notes.
+
+    What PyTorch notes, it asserts too when such a program runs.
+    """
+    own = program.graph_module.meta.get(CONDITIONS)
+    if own is not None:
+        return list(own)
+    environments = {id(e.node.shape_env): e.node.shape_env for e in _opened(program)}
+    guards = [guard for env in environments.values() for guard in env.guards]
+    found = (Condition(g.expr, place_of(g.sloc.framework_loc)) for g in guards)
+    return [condition for condition in dict.fromkeys(found) if condition.place]
+
+
+def failing(
+    condition: Condition, ranges: Mapping[Any, ValueRanges[Any]]
+) -> Iterator[dict[Any, int]]:
+    """Yield sizes in ``ranges`` with which ``condition`` does not hold, small ones first."""
+    symbols = condition.symbols
+    columns = [sizes_in(ranges.get(symbol)) for symbol in symbols]
+    if len(columns) > 1:
+        tried = _TRIED if len(columns) == 2 else _TRIED // 2
+        columns = [[*column[:tried], column[-1]] for column in columns]
+    for row in sorted(itertools.product(*columns), key=sum):
+        sizes = dict(zip(symbols, row, strict=True))
+        if not holds(condition, sizes):
+            yield sizes
+
+
+def holds(condition: Condition, sizes: Mapping[Any, int]) -> bool:
+    """Whether ``condition`` is true at ``sizes`` of its symbols; one that has no answer is not."""
+    try:
+        return bool(value_of(condition.expression, sizes))
+    except (ZeroDivisionError, TypeError, ValueError):
+        return False
+
+
+def bounded(
+    program: torch.export.ExportedProgram, conditions: Sequence[Condition]
+) -> tuple[torch.export.ExportedProgram, list[Condition]]:
+    """Return ``program`` with narrower ranges of its extents, and the conditions that are none."""
+    if not conditions:
+        return program, []
+    ranges, left = dict(program.range_constraints), []
+    for condition in conditions:
+        if len(condition.symbols) > 1:
+            left.append(condition)
+        elif next(failing(condition, ranges), None) is not None:
+            (symbol,) = condition.symbols
+            found = _interval(condition, symbol, sizes_in(ranges.get(symbol)))
+            if found is None:
+                left.append(condition)
+                continue
+            high = ranges[symbol].upper if symbol in ranges else int_oo
+            ranges[symbol] = ValueRanges(found[0], high if found[1] is None else found[1])
+    result = copy.copy(program)
+    result._range_constraints = ranges
+    return result, left
+
+
+def _interval(
+    condition: Condition, symbol: Any, sizes: Sequence[int]
+) -> tuple[int, int | None] | None:
+    """Return the ends of the only range in which ``condition`` holds; None if there are more."""
+    answers = [holds(condition, {symbol: size}) for size in sizes]
+    if [key for key, _ in itertools.groupby(answers)].count(True) != 1:
+        return None
+    first, last = answers.index(True), len(answers) - 1 - answers[::-1].index(True)
+    low = _end(condition, sizes[first], sizes[first - 1]) if first else sizes[0]
+    whole = last == len(sizes) - 1
+    return low, None if whole else _end(condition, sizes[last], sizes[last + 1])
+
+
+def _end(condition: Condition, inside: int, outside: int) -> int:
+    """Return the last size before ``outside`` with which ``condition`` holds, by halves."""
+    (symbol,) = condition.symbols
+    while abs(outside - inside) > 1:
+        middle = (inside + outside) // 2
+        if holds(condition, {symbol: middle}):
+            inside = middle
+        else:
+            outside = middle
+    return inside
+
+
+def assert_conditions(
+    program: torch.export.ExportedProgram, conditions: Sequence[Condition]
+) -> list[str]:
+    """Let ``program``, which is ours, return what has to be true of its extents, and the texts.
+
+    before: ``return y`` --> after: ``return y, held(b != t)``
+    """
+    if not conditions:
+        return []
+    names = _names(program)
+    output = program.graph.output_node()
+    texts = []
+    for condition in conditions:
+        with program.graph.inserting_before(output):
+            node = program.graph.call_function(held)
+        node.meta["val"] = next(_values(program)).new_empty((), dtype=torch.bool)
+        node.meta["condition"] = condition.expression
+        output.args = ((*output.args[0], node),)
+        spec = OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(node.name), None)
+        program.graph_signature.output_specs.append(spec)
+        shown = PythonPrinter().doprint(condition.expression.xreplace(names))
+        texts.append(f"{condition.place}: traced where {shown}; compile apart what is not")
+    return texts
+
+
+def held() -> torch.Tensor:
+    """Stand for a condition, which the meta of the node has; the importer writes it out."""
+    raise NotImplementedError
+
+
+def _names(program: torch.export.ExportedProgram) -> dict[Any, Any]:
+    """Return what to call each symbol: the input and axis that has it."""
+    found: dict[Any, Any] = {}
+    for node in program.graph.find_nodes(op="placeholder"):
+        where = f"{node.name}.shape"
+        for axis, extent in enumerate(getattr(node.meta.get("val"), "shape", ())):
+            if isinstance(extent, torch.SymInt) and extent.node.expr.is_Symbol:
+                name = sympy.Symbol(f"{where}[{axis}]", integer=True)
+                found.setdefault(extent.node.expr, name)
+    return found
+
+
+def _values(program: torch.export.ExportedProgram) -> Iterator[torch.Tensor]:
+    values = (node.meta.get("val") for node in program.graph.find_nodes(op="placeholder"))
+    return (value for value in values if isinstance(value, torch.Tensor))
+
+
+def _opened(program: torch.export.ExportedProgram) -> Iterator[torch.SymInt]:
+    extents: Iterator[Any] = (extent for value in _values(program) for extent in value.shape)
+    return (extent for extent in extents if isinstance(extent, torch.SymInt))

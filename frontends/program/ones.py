@@ -1,0 +1,91 @@
+"""Open extents of one: PyTorch traces for two or more, and some operators take an axis of one away.
+
+``squeeze`` of an open extent is traced as what leaves it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import sympy
+import torch
+from torch import fx
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+from tvm_sparse.frontends.program.asked_conditions import Condition
+from tvm_sparse.frontends.program.decided_extents import size_of
+
+
+def unlike_at_one(program: torch.export.ExportedProgram) -> list[Condition]:
+    """Return conditions that keep ``program`` from sizes of one at which its shapes are others.
+
+    Every operator is run on shapes alone, with each open extent at one and with all of them.
+    """
+    sizes = traced_at(program)
+    ranges = program.range_constraints
+    ones = [symbol for symbol in sizes if symbol in ranges and ranges[symbol].lower <= 1]
+    found: list[Condition] = []
+    rows = [[symbol] for symbol in ones] + ([ones] if len(ones) > 1 else [])
+    for row in rows:
+        place = "" if found and len(row) > 1 else _differs(program, sizes | dict.fromkeys(row, 1))
+        # What differs at two as well is the size of a view, which the program computes itself.
+        if place and not _differs(program, sizes | dict.fromkeys(row, 2)):
+            found.append(Condition(sympy.Or(*(sympy.Ne(symbol, 1) for symbol in row)), place))
+    return found
+
+
+def traced_at(program: torch.export.ExportedProgram) -> dict[Any, int]:
+    """Return the size of each symbol in the example; three of one without."""
+    values = (node.meta.get("val") for node in program.graph.find_nodes(op="placeholder"))
+    extents = itertools.chain.from_iterable(getattr(value, "shape", ()) for value in values)
+    opened = (extent.node for extent in extents if isinstance(extent, torch.SymInt))
+    return {n.expr: int(n.hint) if n.has_hint() else 3 for n in opened if n.expr.is_Symbol}
+
+
+def _differs(program: torch.export.ExportedProgram, sizes: Mapping[Any, int]) -> str:
+    """Return which operator has another shape at ``sizes``, if one has."""
+    mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
+    with mode, torch.no_grad():
+        run = Shapes(program.graph_module, sizes)
+        try:
+            run.run(*_inputs(program, sizes), enable_io_processing=False)
+        except UnlikeShapeError as error:
+            return str(error)
+        except Exception:  # shapes alone do not tell
+            return ""
+    return ""
+
+
+def _inputs(program: torch.export.ExportedProgram, sizes: Mapping[Any, int]) -> Iterator[Any]:
+    for node in program.graph.find_nodes(op="placeholder"):
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor):
+            shape = [size_of(extent, sizes) for extent in value.shape]
+            yield torch.empty(shape, dtype=value.dtype, device=value.device)
+        else:
+            yield value
+
+
+class UnlikeShapeError(ValueError):
+    """An operator returns another shape than was traced."""
+
+
+class Shapes(fx.Interpreter):
+    """Runs a program, and asserts that each tensor has the shape that was traced."""
+
+    def __init__(self, module: fx.GraphModule, sizes: Mapping[Any, int]) -> None:
+        super().__init__(module)
+        self.extra_traceback = False
+        self._sizes = sizes
+
+    def run_node(self, n: fx.Node) -> Any:
+        """Run ``n``."""
+        result, traced = super().run_node(n), n.meta.get("val")
+        if isinstance(result, torch.Tensor) and isinstance(traced, torch.Tensor):
+            wanted = tuple(size_of(extent, self._sizes) for extent in traced.shape)
+            if tuple(result.shape) != wanted:
+                raise UnlikeShapeError(f"operator '{n.name}'")
+        return result
