@@ -111,6 +111,10 @@ def load(
         from tvm_sparse.frontends.program.exported import from_exported
 
         opened = from_exported(opened)
+    if opened.uncast:
+        from tvm_sparse.frontends.program.cuda_autocast import refuse_uncast
+
+        refuse_uncast()
     if example_inputs is not None or kwargs is not None:
         from tvm_sparse.frontends.examples import check_examples
 

@@ -41,6 +41,8 @@ class Model:
         PyTorch's record of the classes of the output; None where ``structure`` is.
     notes
         What reports say of a layer besides, by its name.
+    uncast
+        Whether blocks of ``torch.autocast("cuda")`` cast nothing, since it was not imported for it.
     """
 
     module: tvm.IRModule = field(repr=False)
@@ -50,6 +52,7 @@ class Model:
     structure: Structure | None = None
     output_spec: Any = field(default=None, repr=False)
     notes: dict[str, str] = field(default_factory=dict, repr=False)
+    uncast: bool = field(default=False, repr=False)
 
     @property
     def bounds(self) -> dict[str, tuple[int, int | None]]:

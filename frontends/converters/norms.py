@@ -23,7 +23,29 @@ def _group_norm(importer: Any, node: torch.fx.Node) -> Any:
 def _layer_norm(importer: Any, node: torch.fx.Node) -> Any:
     x, shape, weight, bias, epsilon = _arguments(importer, node)
     affine = _affine(x, [int(n) for n in shape], weight, bias)
-    return emit(importer, relax.op.nn.layer_norm(x, *affine, list(range(-len(shape), 0)), epsilon))
+    axes, dtype, held = list(range(-len(shape), 0)), str(x.ty.dtype), str(affine[0].ty.dtype)
+    if dtype == held:
+        return emit(importer, relax.op.nn.layer_norm(x, *affine, axes, epsilon))
+    wide = relax.op.nn.layer_norm(_as(importer, x, held), *affine, axes, epsilon)
+    return _as(importer, emit(importer, wide), dtype)
+
+
+@converter("_native_batch_norm_legit_no_training.default")
+def _batch_norm(importer: Any, node: torch.fx.Node) -> Any:
+    """Convert halves with statistics in single precision, as autocast has them: one rounding."""
+    x, weight, bias, mean, variance, _, epsilon = importer.retrieve_args(node)
+    dtype, held = str(x.ty.dtype), str(mean.ty.dtype)
+    if dtype == held:
+        return None
+    affine = _affine(mean, [int(x.ty.shape[1])], weight, bias)
+    wide = relax.op.nn.batch_norm(
+        _as(importer, x, held), *affine, mean, variance, 1, epsilon, training=False
+    )
+    return _as(importer, emit(importer, emit(importer, wide)[0]), dtype)
+
+
+def _as(importer: Any, x: Any, dtype: str) -> Any:
+    return emit(importer, relax.op.astype(x, dtype))
 
 
 def _arguments(importer: Any, node: torch.fx.Node) -> list[Any]:

@@ -11,7 +11,7 @@ from torch.export import Dim
 from torch.utils import _pytree as pytree
 from torch.utils._sympy.value_ranges import ValueRanges
 
-from tvm_sparse.errors import InputError
+from tvm_sparse.errors import InputError, SparseError
 from tvm_sparse.frontends.example_inputs import Examples, arguments, bound, told_apart
 from tvm_sparse.frontends.model import Model
 from tvm_sparse.frontends.modules.asked_sizes import Call, exported_at_sizes
@@ -22,6 +22,7 @@ from tvm_sparse.frontends.modules.needed_conditions import needed
 from tvm_sparse.frontends.modules.plain_module import plain_module
 from tvm_sparse.frontends.modules.untraced import not_traced
 from tvm_sparse.frontends.program.asked_conditions import CONDITIONS, AskedConditions
+from tvm_sparse.frontends.program.cuda_autocast import surrounding
 from tvm_sparse.frontends.program.exported import from_exported
 from tvm_sparse.frontends.program.open_forms import OpenForms
 from tvm_sparse.frontends.program.tensor_places import TensorPlaces
@@ -74,7 +75,7 @@ def from_module(
     else:
         dynamic_shapes = checked(dynamic_shapes, module, given)
     copy = inference_copy(module)
-    with quiet(), torch.no_grad():
+    with quiet(), torch.no_grad(), surrounding():
         program = exported(copy, (args, named), dynamic_shapes)
     return from_exported(program, names_of(program, dynamic_shapes))
 
@@ -92,6 +93,8 @@ def exported(module: nn.Module, call: Call, shapes: Any) -> torch.export.Exporte
         try:
             with AskedConditions() as asked:
                 found = torch.export.export(module, *call, dynamic_shapes=shapes)
+        except SparseError:
+            raise
         except Exception as error:
             with AskedConditions() as asked:
                 tried = exported_at_sizes(module, call, shapes)

@@ -21,7 +21,7 @@ from tvm_sparse.frontends.model import Model, build
 from tvm_sparse.frontends.modules.effective import inference_copy, is_sparse, to_numpy
 from tvm_sparse.frontends.modules.untraced import meaning
 from tvm_sparse.frontends.program.assertions import assert_tensors, asserted_last
-from tvm_sparse.frontends.program.autocast import with_casts
+from tvm_sparse.frontends.program.autocast import left_out, with_casts
 from tvm_sparse.frontends.program.complex_numbers import replace_complex
 from tvm_sparse.frontends.program.computed_weights import compute_weights
 from tvm_sparse.frontends.program.conditions import (
@@ -101,6 +101,7 @@ def _imported(
     refuse_state(program)
     refuse_inaccurate(program)
     refuse_unknown_layouts(program)
+    uncast = left_out(program)
     with quiet(), layouts_undecided():
         program = with_casts(program)
     structure, output_spec = structure_of(program), program.call_spec.out_spec
@@ -142,7 +143,7 @@ def _imported(
         for spec in program.graph_signature.input_specs
         if spec.kind is not InputKind.USER_INPUT
     }
-    model = replace(build(module, weights, names, asserted), notes=notes)
+    model = replace(build(module, weights, names, asserted), notes=notes, uncast=uncast)
     _check_outputs(model, program)
     if is_flat(structure, [spec.name for spec in model.inputs]):
         return model

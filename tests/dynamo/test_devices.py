@@ -106,6 +106,15 @@ def test_autocast_on_a_gpu_is_left_to_pytorch():
         traced(Cast().eval(), GPU, 2, 8)
 
 
+def test_autocast_around_a_call_on_a_gpu_is_left_to_pytorch():
+    torch.set_autocast_enabled("cuda", True)  # as torch.autocast does where there is a GPU
+    try:
+        with pytest.warns(UserWarning, match=r"it has autocast on 'cuda' .*model.half\(\)"):
+            traced(nn.Linear(8, 8).eval(), GPU, 2, 8)
+    finally:
+        torch.set_autocast_enabled("cuda", False)
+
+
 def graph_of(*results):
     graph = fx.Graph()
     nodes = [graph.placeholder(f"x{i}") for i in range(len(results))]

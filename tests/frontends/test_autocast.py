@@ -100,3 +100,24 @@ def test_programs_without_autocast_stay_as_they_are():
     program = torch.export.export(Mixed().eval(), (torch.randn(2, 8),))
     assert recorded(program.graph_module.graph) is None
     assert with_casts(program) is program
+
+
+NORMS = {
+    "batch": lambda: nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)),
+    "layer": lambda: nn.Sequential(nn.Conv2d(3, 8, 3), nn.LayerNorm(6)),
+    "group": lambda: nn.Sequential(nn.Conv2d(3, 8, 3), nn.GroupNorm(2, 8)),
+}
+
+
+@pytest.mark.parametrize("name", NORMS)
+def test_norms_of_halves_with_factors_in_single_precision(name):
+    torch.manual_seed(0)
+    model, x = NORMS[name]().eval(), torch.randn(2, 3, 8, 8)
+    for value in (*model[1].parameters(), *model[1].buffers()):
+        if value.is_floating_point():
+            nn.init.uniform_(value, 0.5, 2)
+    with torch.no_grad(), torch.autocast("cpu", torch.float16):
+        wanted = model(x)
+        got = torch.from_dlpack(ts.compile(model, (x,), config=CONFIG)(x))
+    assert got.dtype == wanted.dtype
+    torch.testing.assert_close(got, wanted, rtol=2e-3, atol=4e-3)

@@ -92,7 +92,9 @@ def bench_command(
             raise InputError("--int8", f"no runtime for '{target}' is asked in bytes", "a CPU")
         names = [name for name in place.runtimes if int8 or name not in place.int8]
         with bars() as progress:
-            model = load_model(source, shapes=shape, files=input, weights=weights, bounds=bound)
+            model = load_model(
+                source, target=target, shapes=shape, files=input, weights=weights, bounds=bound
+            )
             library = ts.compile(model, target=resolved.target, progress=progress)
             inputs = programs.inputs_for(model, input)
             race = Race(source, model, library, inputs, weights, threads, place)

@@ -129,6 +129,7 @@ def compile_command(
             progress("importing", 0, 1)
             model = load_model(
                 source,
+                target=target,
                 shapes=shape,
                 files=input,
                 weights=weights,

@@ -73,7 +73,9 @@ def explain_command(
         rows: list[bench.Row] = []
         missing: dict[str, str] = {}
         with bars() as progress:
-            model = load_model(source, shapes=shape, files=input, weights=weights, bounds=bound)
+            model = load_model(
+                source, target=target, shapes=shape, files=input, weights=weights, bounds=bound
+            )
             library = ts.compile(model, target=target, progress=progress)
             advice = advise(model, library, progress=progress)
             made_for = parse_target(target)

@@ -183,6 +183,7 @@ def is_onnx(source: str, weights: Path | None = None) -> bool:
 def load_model(
     source: str,
     *,
+    target: str,
     shapes: list[InputShape] | None = None,
     files: list[Path] | None = None,
     weights: Path | None = None,
@@ -191,9 +192,11 @@ def load_model(
     outputs: list[str] | None = None,
     fixed: dict[str, np.ndarray] | None = None,
 ) -> Any:
-    """Import ``source`` with what the options say about its inputs."""
+    """Import ``source`` for ``target`` with what the options say about its inputs."""
     from tvm_sparse import frontends
+    from tvm_sparse.base.targets import parse_target
     from tvm_sparse.frontends.registry import front_end
+    from tvm_sparse.frontends.traced_for import traced_for
 
     found = front_end(source)
     limits = {b.name: (b.low, b.high) for b in bounds or ()}
@@ -204,10 +207,12 @@ def load_model(
         named = [s for s in shapes if s.name]
         if named and len(named) < len(shapes):
             raise typer.BadParameter("name all shapes, or none")
-        by_name = {s.name: s.extents for s in named}
+        by_name = {s.name: s.extents for s in named}  # of a file, which has no autocast
         return frontends.load(source, shapes=by_name or [s.extents for s in shapes], **given)
     examples = example_inputs(shapes, files)
-    return frontends.load(source, examples, weights=weights, dynamic_batch=dynamic_batch, **given)
+    with traced_for(parse_target(target).target):
+        given |= {"weights": weights, "dynamic_batch": dynamic_batch}
+        return frontends.load(source, examples, **given)
 
 
 def example_inputs(shapes: list[InputShape] | None, files: list[Path] | None) -> Any:

@@ -57,6 +57,7 @@ def passes_command(
         chosen(steps_of(resolved, config), named, _names(without))
         model = load_model(
             source,
+            target=target,
             shapes=shape,
             files=None,
             weights=weights,

@@ -118,7 +118,9 @@ def tune_command(
         if source is not None:
             from tvm_sparse.tuning.tuner import Settings
 
-            model = load_model(source, shapes=shape, files=input, weights=weights, bounds=bound)
+            model = load_model(
+                source, target=target, shapes=shape, files=input, weights=weights, bounds=bound
+            )
             settings = Settings(slowest=slowest, per_task=per_task, reconfirm=confirm)
             place = {"database": path, "target": target, "tracker": tracker, "key": key}
             place["by"] = by

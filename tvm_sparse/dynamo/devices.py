@@ -71,7 +71,8 @@ def _unlike(graph: fx.Graph, home: torch.device, target: str | None, kind: int) 
         return ""
     if target is not None and kind != DEVICE_TYPES[home.type]:
         return f"its tensors are on '{home}', and the option 'target' is '{target}'"
-    if graph.find_nodes(op="call_function", target=_AUTOCAST):
+    around = torch.is_autocast_enabled(home.type)
+    if around or graph.find_nodes(op="call_function", target=_AUTOCAST):
         return f"it has autocast on '{home.type}' (convert the model instead: model.half())"
     return ""
 

@@ -28,6 +28,7 @@ from tvm_sparse.errors import SlowKernelWarning
 from tvm_sparse.frontends.example_inputs import arguments
 from tvm_sparse.frontends.load import load
 from tvm_sparse.frontends.model import Model
+from tvm_sparse.frontends.traced_for import traced_for
 from tvm_sparse.passes import pipeline
 from tvm_sparse.passes.finish.assemble import assemble
 from tvm_sparse.passes.finish.write_padding import definitions
@@ -114,7 +115,7 @@ def compile(
     resolved = parse_target(target)
     with shown(progress) as told:
         phases = Phases(told)
-        with phases.next():
+        with phases.next(), traced_for(resolved.target):
             source = load(
                 model,
                 example_inputs,

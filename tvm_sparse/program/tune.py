@@ -20,6 +20,7 @@ from tvm_sparse.base.targets import ResolvedTarget, parse_target
 from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.load import load
 from tvm_sparse.frontends.model import Model
+from tvm_sparse.frontends.traced_for import traced_for
 from tvm_sparse.passes import pipeline
 from tvm_sparse.schedules.build import build_context
 from tvm_sparse.schedules.rule import ScheduleRule
@@ -95,7 +96,8 @@ def tune(
         told = "tune(storages=...) is called tune(formats=...) now; this name will go"
         warnings.warn(told, FutureWarning, stacklevel=2)
     resolved = _measurable(target, tracker, by)
-    source = load(model, example_inputs)
+    with traced_for(resolved.target):
+        source = load(model, example_inputs)
     records = Database(default_path() if database is None else database)
     skipped: dict[str, str] = {}
     config = config or Config()
