@@ -192,8 +192,9 @@ class ContractionRule(ScheduleRule):
 
 
 def _flops(sch: s_tir.Schedule, nest: Nest, open_rows: int) -> float:
-    """Return the operations of a contraction whose open rows and columns are ``open_rows`` each."""
-    axes = [x for x in (nest.lead[nest.axis], nest.block) if b.extent(sch, x) is None]
+    """Return the operations of a contraction; open axes but the batch are ``open_rows`` each."""
+    plane = nest.others[1:][-1:]  # behind the batch
+    axes = [x for x in (nest.lead[nest.axis], nest.block, *plane) if b.extent(sch, x) is None]
     return nest.flops * open_rows ** len(axes)
 
 

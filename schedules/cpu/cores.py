@@ -8,6 +8,7 @@ from tvm import s_tir, tirx
 from tvm.target import Target
 
 from tvm_sparse.base.targets import threads_of
+from tvm_sparse.ops.contractions.contraction import OPEN_ROWS
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.blocks import BlockRV, LoopRV
 
@@ -32,15 +33,32 @@ def worthwhile(flops: float, target: Target) -> bool:
 
 
 def is_large(sch: s_tir.Schedule, block: BlockRV) -> bool:
-    """Whether all threads shall share an element-wise block."""
-    return b.flops(sch, block) > 2 * PARALLEL_POINTS
+    """Whether all threads shall share an element-wise block, or a reduction.
+
+    Open extents count as many, but that of a first axis, which is a batch.
+    """
+    axes = [axis.dom.extent for axis in sch.get(block).iter_vars]
+    still_open = [i for i, extent in enumerate(axes) if not hasattr(extent, "value")]
+    batch = still_open[:1] == [0] and isinstance(axes[0], tirx.Var)
+    many = OPEN_ROWS ** (len(still_open) - batch)
+    return b.flops(sch, block) * many > 2 * PARALLEL_POINTS
 
 
 def parallelise(sch: s_tir.Schedule, block: BlockRV) -> None:
     """Run the outer loops of a large element-wise block on all threads."""
     if is_large(sch, block):
         loops = sch.get_loops(block)
-        tasks(sch, loops[: max(1, len(loops) - 2)])
+        share(sch, loops[: max(1, len(loops) - 2)])
+
+
+def share(sch: s_tir.Schedule, loops: list[LoopRV]) -> None:
+    """Run ``loops`` on all threads: as one loop, or the first open one behind the batch alone.
+
+    In each step of a product of open extents, numbers would be divided by what is not known before,
+    and TVM cannot always say so.
+    """
+    still_open = [loop for loop in loops[1:] if b.extent(sch, loop) is None]
+    tasks(sch, still_open[:1] or loops)
 
 
 def tasks(sch: s_tir.Schedule, loops: list[LoopRV]) -> list[LoopRV]:
@@ -70,14 +88,20 @@ def few_tasks(
     count = 1
     while rest and count < least:
         loop = rest.pop(0)
-        steps = b.extent(sch, loop) or 1
+        still_open = b.extent(sch, loop) is None
+        steps = _typical(loop, planes) if still_open else b.extent(sch, loop)
         parts = min(d for d in b.divisors(steps, steps) if count * d >= least or d == steps)
-        if parts < steps and any(loop is plane for plane in planes):
+        if parts < steps and not still_open and any(loop is plane for plane in planes):
             loop, inner = sch.split(loop, [parts, None])
             rest, steps = [inner, *rest], parts
         taken.append(loop)
         count *= steps
     return [*tasks(sch, taken), *rest]
+
+
+def _typical(loop: LoopRV, planes: list[LoopRV]) -> int:
+    """Return the steps that an open loop stands for: lines of a plane are many, images one."""
+    return OPEN_ROWS if len(planes) > 1 and loop is planes[-1] else 1
 
 
 def split_evenly(

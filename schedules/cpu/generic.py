@@ -145,7 +145,7 @@ def _column_reduction(sch: s_tir.Schedule, block: BlockRV) -> None:
     sch.reverse_compute_at(stored, out, preserve_unit_loops=True)
     _vectors(sch, sch.get_loops(stored)[-1], lanes)
     if heavy:  # before the block is cut in two writers of its output
-        cores.tasks(sch, [*spatial[:-1], out])
+        cores.share(sch, [*spatial[:-1], out])
     sch.decompose_reduction(block, reduced[0])
 
 
@@ -192,7 +192,7 @@ def _row_reduction(sch: s_tir.Schedule, block: BlockRV, axis: int) -> None:
         *rest, lane = sch.get_loops(partial)
     sch.vectorize(lane)
     if heavy and spatial:
-        cores.tasks(sch, spatial)
+        cores.share(sch, spatial)
     sch.decompose_reduction(partial, rest[0])
 
 

@@ -9,6 +9,7 @@ from tvm.target import Target
 from benchmarks.cases.kernel_cases import conv
 from tests.kernels import host
 from tvm_sparse.ops.contractions.batch_matmul import View, batch_matmul
+from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.build import build_function
 from tvm_sparse.schedules.cpu import cores
@@ -66,6 +67,31 @@ def test_threads_share_products_of_open_rows_and_columns(monkeypatch):
     left, right, out = View((12, n, 32)), View((12, 32, n)), View((12, n, n))
     sch = ContractionRule().apply(batch_matmul(left, right, out, host()), host(), tunable=False)
     assert "T.parallel" in sch.mod.script()
+
+
+def test_threads_share_lines_of_open_planes_and_not_their_tiles(monkeypatch):
+    """The index of a line is a loop's own: none is divided for each tile."""
+    monkeypatch.setenv("TVM_NUM_THREADS", "2")
+    high, wide = tirx.Var("h", "int64"), tirx.Var("w", "int64")
+    c = Contraction((1, high, wide), 32, 32, (1, 1), (1, 1), (1, 1), (high, wide))
+    sch = ContractionRule().apply(dense_candidate(c, host()).func, host(), tunable=False)
+    loops = [line.strip() for line in sch.mod.script().splitlines() if "T.parallel" in line]
+    assert loops, sch
+    assert all(line.endswith(" in T.parallel(h):") for line in loops)
+
+
+@pytest.mark.parametrize(
+    ("shape", "large"),
+    [(("n", 768), False), ((1, "t", 768), True), (("n", "h", "w", 8), True), (("2n", 256), True)],
+)
+def test_open_extents_behind_the_batch_count_as_many(shape, large):
+    x = te.placeholder([_extent(of) for of in shape], name="X")
+    sch = s_tir.Schedule(te.create_prim_func([x, te.compute(x.shape, lambda *i: x(*i) + 1.0, "Y")]))
+    assert cores.is_large(sch, sch.get_sblock("Y")) == large
+
+
+def _extent(of):
+    return of if isinstance(of, int) else tirx.Var(of[-1], "int64") * int(of[:-1] or 1)
 
 
 def _grid(features, size):
