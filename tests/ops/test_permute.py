@@ -91,19 +91,6 @@ def test_borders(images, channels, spatial, widths, value):
     check_borders((images, channels, *spatial), widths, value, "float32")
 
 
-@settings(deadline=None, max_examples=8)
-@given(
-    st.integers(1, 3),
-    st.integers(2, 5),
-    st.lists(st.integers(1, 5), max_size=2),
-    st.sampled_from([16, 48]),
-    st.lists(st.integers(0, 3), min_size=6, max_size=6),
-    st.sampled_from(["uint8", "int8"]),
-)
-def test_borders_of_few_channels(images, channels, outer, width, widths, dtype):
-    check_borders((images, channels, *outer, width), widths, 7, dtype)
-
-
 def check_borders(shape, widths, value, dtype):
     """Compare a move of channels that writes borders with NumPy's."""
     images, channels, *spatial = shape

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.export import Dim
 
 import tvm_sparse as ts
 
+PLANES = Dim("h", min=2, max=99), Dim("w", min=2, max=99)
 CONFIG = ts.Config(measure=False, tuned=False)
 
 
@@ -47,11 +49,22 @@ def test_a_transposition_that_several_read_has_no_borders():
     np.testing.assert_allclose(library(x).numpy(), expected, atol=2e-5)
 
 
-@pytest.mark.grid
-@pytest.mark.parametrize(("width", "bordered"), [(32, True), (33, False)])
-def test_bytes_of_an_image_get_borders_where_lines_are_whole_vectors(width, bordered):
-    layer, x = nn.Conv2d(3, 16, 3, padding=1).eval(), torch.randn(1, 3, 8, width)
-    library = ts.compile(ts.quantize(layer, [(x,)]), (x,), config=CONFIG)
-    assert ("permute_bordered" in kernels(library)) == bordered
-    with torch.no_grad():
-        np.testing.assert_allclose(library(x).numpy(), layer(x).numpy(), atol=0.05)
+@pytest.mark.parametrize("dims", [{}, {0: Dim("n", max=4)}, {2: PLANES[0], 3: PLANES[1]}])
+@pytest.mark.parametrize("numbers", ["floats", "bytes"])
+def test_few_channels_move_behind_lines_and_get_borders(dims, numbers):
+    torch.manual_seed(0)
+    layer, x = nn.Conv2d(3, 16, 3, padding=1).eval(), torch.randn(1, 3, 8, 33)
+    given = {"dynamic_shapes": (dims,)} if dims else {}
+    if numbers == "bytes":
+        seen = torch.empty(1, 3, *((40, 40) if 2 in dims else (8, 33))).uniform_(-5, 5)
+        model = ts.quantize(layer, [(seen,)], **given)
+        library = ts.compile(model, (x,), config=CONFIG)
+    else:
+        library = ts.compile(layer, (x,), config=CONFIG, **given)
+    assert any(k.startswith("channels_behind") for k in kernels(library))
+    assert not any(k.startswith("pad") for k in kernels(library))
+    for n, high, wide in ((1, 8, 33), (3, 8, 33) if 0 in dims else (1, 8, 33), (1, 2, 5)):
+        x = torch.randn(n, 3, *((high, wide) if 2 in dims else (8, 33)))
+        with torch.no_grad():
+            atol = 0.1 if numbers == "bytes" else 2e-5
+            np.testing.assert_allclose(library(x).numpy(), layer(x).numpy(), atol=atol)

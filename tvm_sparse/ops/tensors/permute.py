@@ -119,8 +119,8 @@ def permute(
 
     Tiles at the end of an axis begin earlier, so that they are whole. The function sees both
     tensors on the axes of ``plain``: a reshape outside of it would be fused with what is before.
-    Where images turn channels last (``(channels, positions)``, ``(images, channels, positions)``),
-    the result may have ``borders``; where planes of few channels do, their lines are whole vectors.
+    Where images of many channels turn these last (``(channels, positions)``,
+    ``(images, channels, positions)``), the result may have ``borders``.
     """
     shape, dtype = plain.shape, str(x.dtype)
     last, rows = len(shape) - 1, plain.rows
@@ -180,10 +180,9 @@ class _Moves:
         *axes, _, rows = self.plain.axes
         count = self.plain.shape[rows]
         loaded = [self._loaded(at | {rows: tirx.const(i, "int64")}, column) for i in range(count)]
-        outer = [self.plain.shape[axis] for axis in axes]
-        result = _seen(self.output, [*outer, self._positions * count], str(self.output.dtype))
-        first = self._place(column) * count
-        index = [*(at[axis] for axis in axes), tirx.Ramp(first, 1, self._lanes * count)]
+        extents = [*(self.plain.shape[axis] for axis in axes), self.plain.shape[-1] * count]
+        result = _seen(self.output, extents, str(self.output.dtype))
+        index = [*(at[axis] for axis in axes), tirx.Ramp(column * count, 1, self._lanes * count)]
         result[tuple(index)] = interleaved(loaded)
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,12 +12,20 @@ from tvm import relax
 
 from tvm_sparse.base.numerics import FLOAT_SUMS
 from tvm_sparse.ops.tensors.borders import Borders
+from tvm_sparse.ops.tensors.channels_behind import channels_behind
 from tvm_sparse.ops.tensors.permute import Permutation, permute
 from tvm_sparse.ops.transpose import LANES
 from tvm_sparse.passes.bytes.quantization import BYTES
 from tvm_sparse.passes.graph.elementwise import ELEMENTWISE
 from tvm_sparse.passes.graph.padding import padding_of
-from tvm_sparse.passes.graph.rewrite import Rewriter, count_uses, op_name, rewrite, static_shape
+from tvm_sparse.passes.graph.rewrite import (
+    Rewriter,
+    count_uses,
+    op_name,
+    rewrite,
+    shape_of,
+    static_shape,
+)
 
 
 class _Lower:
@@ -24,25 +33,24 @@ class _Lower:
 
     def __init__(self, mod: tvm.IRModule) -> None:
         self.uses = count_uses(mod["main"])
-        self.plain: dict[str, Permutation] = {}
+        self.plain: dict[str, Permutation | None] = {}
 
     def __call__(self, rewriter: Rewriter, call: relax.Call) -> Any | None:
         if op_name(call) == "call_tir":
             return self._bordered(rewriter, call)
         if op_name(call) != "permute_dims" or str(call.ty.dtype) not in (FLOAT_SUMS, *BYTES):
             return None
-        shape = static_shape(call.args[0])
-        if shape is None or 0 in shape:
+        shape, order = static_shape(call.args[0]), _order(call)
+        if shape is None:
+            return self._open(rewriter, call) if order == _last(len(order)) else None
+        if 0 in shape:
             return None
-        axes = call.attrs.axes
-        order = range(len(shape))[::-1] if axes is None else [int(a) % len(shape) for a in axes]
         plain = Permutation.of(shape, order)
         extents, source = call.ty.shape.values, call.args[0]
         while op_name(before := rewriter.resolve(source)) == "reshape":
             source = before.args[0]
-        floats = str(call.ty.dtype) == FLOAT_SUMS
-        between = plain.interleaves() and not (floats and _fuses(rewriter, before))
-        if not (between or (floats and plain.turns_tiles())):
+        between = plain.interleaves() and not _fuses(rewriter, call, before)
+        if not (between or (_is_float(call) and plain.turns_tiles())):
             return None
         lowered = rewriter.builder_.call_te(
             lambda x: permute(x, plain, extents), source, primfunc_name_hint="permute"
@@ -56,25 +64,62 @@ class _Lower:
         if padding is None or self.uses.get(rewriter.original.args[1].fields[0]) != 1:
             return None
         turned = call.args[1].fields[0]
-        before = rewriter.resolve(turned)
-        if op_name(before) != "call_tir" or before.args[0].name_hint not in self.plain:
+        before, shape = rewriter.resolve(turned), shape_of(turned)
+        known = op_name(before) == "call_tir" and before.args[0].name_hint in self.plain
+        if shape is None or not known:
             return None
         plain = self.plain[before.args[0].name_hint]
-        images, *inside, channels = static_shape(turned) or ()
+        images, *inside, channels = shape
         borders, extents = Borders.of(inside, padding), call.ty.shape.values
-        moved = _channels_last(images, math.prod(inside), channels)
-        lines = plain.interleaves() and inside[-1] % LANES == 0
-        if plain != moved or not (lines or plain.turns_tiles()):
+        if plain is not None and plain != _channels_last(images, math.prod(inside), channels):
             return None
+        if plain is None or plain.interleaves():
+            return _behind(rewriter, before.args[1].fields[0], (images, channels, *inside), borders)
         return rewriter.builder_.call_te(
             lambda x: permute(x, plain, extents, borders),
             before.args[1].fields[0],
             primfunc_name_hint="permute_bordered",
         )
 
+    def _open(self, rewriter: Rewriter, call: relax.Call) -> Any | None:
+        """Return what moves the few channels of open images, or of open planes, behind them."""
+        shape = shape_of(call.args[0]) or []
+        channels = shape[1] if len(shape) > 2 else None
+        few = isinstance(channels, int) and 1 < channels < LANES
+        if not few or _fuses(rewriter, call, rewriter.resolve(call.args[0])):
+            return None
+        none = (0,) * (len(shape) - 2)
+        lowered = _behind(rewriter, call.args[0], shape, Borders(tuple(shape[2:]), none, none))
+        self.plain[lowered.args[0].name_hint] = None
+        return lowered
 
-def _fuses(rewriter: Rewriter, expr: Any) -> bool:
-    """Whether ``expr`` is computed by element, and not by the operator that it follows."""
+
+def _behind(rewriter: Rewriter, source: Any, shape: Sequence[Any], borders: Borders) -> Any:
+    return rewriter.builder_.call_te(
+        lambda x: channels_behind(x, shape, borders), source, primfunc_name_hint="channels_behind"
+    )
+
+
+def _order(call: relax.Call) -> list[int]:
+    """Return for each axis behind a transposition, which one it was."""
+    rank = len(call.ty.shape.values)
+    axes = call.attrs.axes
+    return [*range(rank)][::-1] if axes is None else [int(a) % rank for a in axes]
+
+
+def _last(rank: int) -> list[int]:
+    """Return the order of axes that brings the second one behind all others."""
+    return [0, *range(2, rank), 1]
+
+
+def _is_float(call: relax.Call) -> bool:
+    return str(call.ty.dtype) == FLOAT_SUMS
+
+
+def _fuses(rewriter: Rewriter, call: relax.Call, expr: Any) -> bool:
+    """Whether floats ``expr`` are computed by element, and not by the operator in front."""
+    if not _is_float(call):
+        return False
     steps = 0
     while op_name(expr) in ELEMENTWISE:
         expr, steps = rewriter.resolve(expr.args[0]), steps + 1
@@ -90,6 +135,8 @@ def _channels_last(images: int, positions: int, channels: int) -> Permutation:
 @dataclass(frozen=True)
 class LowerPermutes:
     """Replace transpositions of whole tiles of fp32, and of a few planes of fp32 and bytes.
+
+    Of open shapes, those that bring a few channels behind all other axes.
 
     Others keep TVM's definition, which fuses; so do planes that are computed by element.
 
