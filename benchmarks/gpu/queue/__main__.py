@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from benchmarks.gpu import device, prepare, stand_in
-from benchmarks.gpu.queue import bundle, hopper, networks
+from benchmarks.gpu.queue import bundle, hopper, networks, open_extents
 from benchmarks.gpu.queue.background import Background
 from benchmarks.gpu.queue.collect import LEDGER
 from benchmarks.gpu.queue.run import Queue
@@ -28,6 +28,9 @@ from benchmarks.harness.common import load
 SUMMARY = "summary.txt"
 EARLIER = prepare.BUILT / "queue"
 """Where a run's files are looked for by the next one, besides its own folder."""
+
+COMPILED = {"networks": networks, "open": open_extents}
+"""Steps whose artifacts are compiled in the background."""
 
 
 def main(arguments: list[str]) -> int:
@@ -64,8 +67,9 @@ def main(arguments: list[str]) -> int:
     queue = Queue(plan, table, store, background, deadline=deadline, restart=restart)
     for step in table:
         background.pack(step.kernels(plan))
-    if any(step.name == "networks" for step in table):
-        networks.start(plan, background)
+    for name, compiled in COMPILED.items():
+        if any(step.name == name for step in table):
+            compiled.start(plan, background)
     try:
         queue.run()
     finally:
@@ -90,9 +94,9 @@ def _build(plan: Plan, table: list, *, pack: bool) -> bool:
         error = hopper.build()
         failed |= bool(error)
         tell(f"kernels by hand: {error or 'compiled'}")
-    if plan.small and any(step.name == "networks" for step in table):
-        for name in networks.names(plan):
-            networks.build(name, plan.target, ptx=True)
+    for step in table if plan.small else ():
+        if step.name in COMPILED:
+            COMPILED[step.name].build_all(plan, ptx=True)
     return failed
 
 

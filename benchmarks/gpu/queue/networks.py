@@ -31,6 +31,12 @@ def start(plan: Plan, background: Background) -> None:
         background.start(name, build, name, plan.target, background.ptx)
 
 
+def build_all(plan: Plan, *, ptx: bool) -> None:
+    """Compile them now."""
+    for name in names(plan):
+        build(name, plan.target, ptx)
+
+
 def pieces(plan: Plan, background: Background) -> Iterator[Piece]:
     """Yield a piece for each network."""
     key = plan.key(*models.CODE)

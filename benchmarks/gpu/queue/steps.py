@@ -12,6 +12,7 @@ from benchmarks.gpu.queue import (
     library_table,
     mends,
     networks,
+    open_extents,
     profiles,
     sanity,
     schedules,
@@ -79,6 +80,12 @@ def steps(background: Background) -> tuple[Step, ...]:
             "networks",
             *(4.0, "whole networks, batch 1 and 32, and PyTorch's graphs", "whole networks"),
             *(partial(networks.pieces, background=background), lambda plan: (), networks.tells),
+        ),
+        Step(
+            "open",
+            *(1.0, "open rows: cuBLASLt and our tiles; open attention", "where a library is asked"),
+            *(partial(open_extents.pieces, background=background), lambda plan: ()),
+            open_extents.tells,
         ),
         Step(
             "schedules",

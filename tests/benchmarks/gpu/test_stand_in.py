@@ -86,3 +86,14 @@ def test_the_whole_queue(tmp_path):
     assert len(files) <= 8
     assert max(path.stat().st_size for path in files) < 16 << 20
     json.loads((tmp_path / "out" / "queue.jsonl").read_text().splitlines()[0])
+
+
+@needs_nvrtc
+def test_artifacts_of_open_extents_are_called_at_each_size(tmp_path):
+    done, lines = run(tmp_path, "--steps", "open", "--minutes", "9", whole=True)
+    assert done.returncode == 0, done.stderr
+    layers, attention = (lines["open", name]["rows"] for name in ("open layers", "open attention"))
+    assert [row["size"] for row in layers] == [[5], [300]]
+    assert [row["size"] for row in attention] == [[2, 5], [1, 37]]
+    assert all(row["times"].keys() == {"torch eager", "ours", "cublaslt"} for row in layers)
+    assert any("cuBLASLt" in told for row in layers for told in row["libraries"])
