@@ -111,6 +111,23 @@ def test_a_key_that_alone_counts_gives_its_value_exactly(emulator, dtype):
 
 
 @needs_nvrtc
+def test_what_stands_in_the_place_of_a_score_hides_it(emulator):
+    """Also where the score is no number, or infinite: nothing is added to it."""
+    rows, keys, width = 4, 70, 16
+    a = Attention(*(plain(n, width) for n in (rows, keys, keys)), (), (0, 1), (keys,), instead=True)
+    hidden = np.zeros(keys)
+    hidden[3], hidden[68] = -np.inf, -2
+    given = operands(a, "float16", np.random.default_rng(3), hidden)
+    given[1][3], given[1][68] = np.nan, np.inf
+    exact = [x.astype("f8") for x in given[:3]]
+    scores = np.where(hidden, hidden, np.nan_to_num(exact[0] @ np.nan_to_num(exact[1], posinf=0).T))
+    shares = np.exp(scores - scores.max(-1, keepdims=True))
+    got = result(emulator, a, "float16", given, 1)
+    wanted = shares / shares.sum(-1, keepdims=True) @ exact[2]
+    np.testing.assert_allclose(got, wanted, rtol=0, atol=ERROR["float16"])
+
+
+@needs_nvrtc
 def test_rows_without_a_score_and_odd_numbers(emulator):
     rows, keys, width = 5, 70, 16
     views = [plain(n, width) for n in (rows, keys, keys)]
@@ -210,6 +227,26 @@ def columns(q, k, v):
     return merge((split(q) @ split(k).transpose(-1, -2)).softmax(-2) @ split(v))
 
 
+def filled(number):
+    """Return attention that puts ``number`` in the place of scores, as older models do."""
+
+    def function(q, k, v, hidden):
+        scores = split(q) @ split(k).transpose(-1, -2) * 0.2
+        return merge(scores.masked_fill(hidden, number).softmax(-1) @ split(v))
+
+    return function
+
+
+def chosen(q, k, v):
+    """GPT-2's attention, as it was: scores are chosen by a triangle, a tensor is the scale."""
+    scores = split(q) @ split(k).transpose(-1, -2)
+    scores = scores / torch.full([], 32**0.5, dtype=scores.dtype)
+    least = torch.full([], torch.finfo(torch.float16).min, dtype=scores.dtype)
+    length = q.shape[1]
+    seen = torch.ones(length, length, dtype=torch.bool).tril()
+    return merge(torch.where(seen, scores, least).softmax(-1).type(v.dtype) @ split(v))
+
+
 ADDED = torch.zeros(2, 1, 20, 20).masked_fill(torch.rand(2, 1, 20, 20) < 0.2, -torch.inf)
 ALLOWED = torch.ones(2, 1, 1, 20, dtype=torch.bool)
 ALLOWED[0, ..., 15:] = False
@@ -224,10 +261,15 @@ FORMS = {
     "eager": (eager, (ADDED.clamp(min=-9),)),
     "scaled operands": (scaled_operands, (ADDED.clamp(min=-9),)),
     "mask first": (mask_first, (ADDED.clamp(min=-9),)),
+    "nothing in a place": (filled(-torch.inf), (~ALLOWED,)),
+    "a number in a place": (filled(-3.0), (~ALLOWED,)),
+    "rows of a number": (filled(-65504.0), (~NONE_IN_A_ROW,)),
+    "chosen": (chosen, ()),
     "scores too": (scores_too, ()),
     "columns": (columns, ()),
+    "zero in a place": (filled(0.0), (~ALLOWED,)),
 }
-APART = ("scores too", "columns")
+APART = ("scores too", "columns", "zero in a place")
 
 
 def as_dtype(x, dtype):
@@ -291,6 +333,12 @@ OPEN = {
     "time major": (time_major, 3, ()),
     "grouped": (grouped, 3, ()),
     "one more": (one_more, 3, ()),
+    "chosen": (chosen, 3, ()),
+    "filled": (
+        filled(-torch.inf),
+        3,
+        (lambda b, n: torch.arange(n).expand(b, 1, 1, n) > 40,),
+    ),
 }
 
 

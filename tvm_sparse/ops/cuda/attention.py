@@ -45,6 +45,8 @@ class Attention:
     mask
         Shape of what is added to the scores, in their dtype: it broadcasts to
         ``(*lead, rows, keys)``.
+    instead
+        Whether it is not added: where it is not zero, it stands in the place of the score.
     scale
         What scores are multiplied with.
     safe
@@ -59,6 +61,7 @@ class Attention:
     mask: tuple[Any, ...] | None = None
     scale: float = 1.0
     safe: bool = False
+    instead: bool = False
 
     @property
     def rows(self) -> Any:
@@ -107,7 +110,8 @@ def attention(a: Attention, dtype: str, warps: int) -> tirx.PrimFunc:
     multiplied, and the result once. Thread blocks of ``warps`` warps have 16 queries a warp.
     """
     masked = a.mask is not None
-    name, source = attention_source(dtype, a.width, warps=warps, masked=masked, safe=a.safe)
+    kinds = {"masked": masked, "instead": a.instead, "safe": a.safe}
+    name, source = attention_source(dtype, a.width, warps=warps, **kinds)
     blocks, items = round_up(a.rows, WARP_ROWS * warps) // (WARP_ROWS * warps), math.prod(a.lead)
     views = (a.query, a.key, a.value)
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):

@@ -87,7 +87,10 @@ __device__ __forceinline__ void {name}({type}* y, const {type}* q, const {type}*
         const int key = at * STEP + i / 2 * 8 + low + i % 2;
         float& score = c[i / 2][side * 2 + i % 2];
         score = key < keys ? score * factor : none;
-        if ({masked} && key < keys) score += (float)added[(i / 2 * 8 + i % 2) * mask_key];
+        if ({masked} && key < keys) {{
+          const float own = (float)added[(i / 2 * 8 + i % 2) * mask_key];
+          score = !{instead} ? score + own : own == 0 ? score : own;
+        }}
         largest = fmaxf(largest, score);
       }}
       largest = fmaxf(largest, __shfl_xor_sync(0xffffffff, largest, 1));
@@ -148,7 +151,7 @@ WARP_ROWS = 16
 
 
 def attention_source(
-    dtype: str, width: int, *, warps: int, masked: bool, safe: bool
+    dtype: str, width: int, *, warps: int, masked: bool, instead: bool, safe: bool
 ) -> tuple[str, str]:
     """Return the name and the source of the function that one thread block calls.
 
@@ -162,10 +165,13 @@ def attention_source(
         Warps of a thread block.
     masked
         Whether something is added to the scores.
+    instead
+        Whether what is not zero of it stands in their place.
     safe
         Whether a row whose scores are all minus infinity is zero, and not NaN.
     """
-    name = f"ts_attention_{dtype}_{width}_{warps}_{int(masked)}_{int(safe)}"
+    kinds = {"masked": masked, "instead": instead, "safe": safe}
+    name = f"ts_attention_{dtype}_{width}_{warps}_" + "_".join(str(int(x)) for x in kinds.values())
     text = _TEMPLATE.format(
         name=name,
         type=_TYPES[dtype],
@@ -173,7 +179,6 @@ def attention_source(
         width=width,
         step=64 if width <= 64 else 32,
         warps=warps,
-        masked="true" if masked else "false",
-        safe="true" if safe else "false",
+        **{kind: str(holds).lower() for kind, holds in kinds.items()},
     )
     return name, text

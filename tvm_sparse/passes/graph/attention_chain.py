@@ -12,6 +12,7 @@ from tvm import relax
 from tvm_sparse.base.memory import array_of
 from tvm_sparse.base.numerics import HALVES
 from tvm_sparse.passes.graph.rewrite import Rewriter, op_name, same_shape, shape_of
+from tvm_sparse.passes.graph.score_masks import Mask, masks, number_of
 
 EMPTY_ROWS = ("bitwise_not", "astype", "max", "astype", "equal", "astype", "equal")
 """How PyTorch's ``_safe_softmax`` asks for rows whose scores are all minus infinity."""
@@ -21,14 +22,15 @@ EMPTY_ROWS = ("bitwise_not", "astype", "max", "astype", "equal", "astype", "equa
 class Chain:
     """``softmax(query @ key * scale + mask) @ value``, all of one 16-bit dtype; sums are fp32.
 
-    ``key`` has its columns first, as a product wants it. With ``safe``, rows whose scores are all
-    minus infinity are zero. ``inner`` are the results between the two products.
+    The mask is added, or chooses where a number stands in the place of the scores. ``key`` has its
+    columns first, as a product wants it. With ``safe``, rows whose scores are all minus infinity
+    are zero. ``inner`` are the results between the two products.
     """
 
     query: Any
     key: Any
     value: Any
-    mask: Any | None
+    mask: Mask | None
     scale: float
     safe: bool
     inner: tuple[Any, ...]
@@ -66,14 +68,13 @@ def attention_chain(rewriter: Rewriter, call: relax.Call) -> Chain | None:
 
 def _masked(
     rewriter: Rewriter, scores: Any, dtype: str, inner: list[Any]
-) -> tuple[Any, Any | None]:
+) -> tuple[Any, Mask | None]:
     """Return scores without their mask, and the mask: what has not their extents, or is second."""
-    call = rewriter.resolve(scores)
-    if op_name(call) != "add":
-        return scores, None
-    for own, mask in (call.args, reversed(call.args)):
-        whole = same_shape(shape_of(own), shape_of(call)) and str(mask.ty.dtype) == dtype
-        if whole and _product_of(rewriter, scaled(rewriter, own, [])[0], dtype) is not None:
+    for own, mask in masks(rewriter, scores):
+        whole = same_shape(shape_of(own), shape_of(scores))
+        alike = mask.number or str(mask.tensor.ty.dtype) == dtype
+        product = _product_of(rewriter, scaled(rewriter, own, [])[0], dtype)
+        if whole and alike and product is not None:
             inner.append(scores)
             return own, mask
     return scores, None
@@ -84,10 +85,7 @@ def scaled(rewriter: Rewriter, scores: Any, inner: list[Any]) -> tuple[Any, floa
     call = rewriter.resolve(scores)
     if op_name(call) not in ("multiply", "divide"):
         return scores, 1.0
-    number = rewriter.constant(call.args[1])
-    if number is None or shape_of(number):
-        return scores, 1.0
-    value = float(array_of(number))
+    value = number_of(rewriter, call.args[1])
     if not value or not math.isfinite(value):
         return scores, 1.0
     inner.append(scores)

@@ -38,6 +38,8 @@ class FuseAttention:
     before: ``astype(matmul(softmax(matmul(q, k) * scale + mask), v))``
     after:  ``call_tir(attention, (q, k, v, mask))``
 
+    So is ``softmax(where(condition, q * k, number))``, with ``where(condition, 0, number)`` as the
+    mask: what is not zero stands in the place of a score.
     Transpositions, reshapes and slices around it are read and written in place. A number that
     queries or keys are multiplied with is part of the scale.
     """
@@ -76,12 +78,15 @@ class _Fuse:
             lead=shape[:-2],
             order=tuple(range(len(shape))),
             mask=mask[0][0].shape if mask else None,
+            instead=bool(chain.mask and chain.mask.number),
             scale=scale,
             safe=chain.safe,
         )
         if not supported(Numerics.uniform(dtype), self.target) or not a.fits(dtype):
             return None
         operands = [operand for _, operand in found[1]]
+        if chain.mask is not None:
+            operands[-1] = chain.mask.operand(rewriter, dtype)
         return self._emit(rewriter, (a, dtype, names), operands, call)
 
     def _alone(self, chain: Chain) -> bool:
@@ -139,9 +144,9 @@ def _operands(
         last = (("permute_dims", (*lead, column, row)),) if place == KEY else ()
         found.append((View(view[0].shape, (*view[0].steps, *last)), view[1]))
     if chain.mask is not None:
-        if shape_of(chain.mask) is None:
+        if shape_of(chain.mask.tensor) is None:
             return None
-        found.append(whole(chain.mask))
+        found.append(whole(chain.mask.tensor))
     known = named(output, *found)
     return None if known is None else (*known, scale)
 
