@@ -318,6 +318,15 @@ def grouped(q, k, v):
     return merge(F.scaled_dot_product_attention(split(q), *shared))
 
 
+def expanded(q, k, v):
+    """The same, as models of transformers write it."""
+    batch, length, _ = k.shape
+    shared = (
+        split(x[..., :32])[:, :, None].expand(batch, 1, 3, length, 32).flatten(1, 2) for x in (k, v)
+    )
+    return merge(F.scaled_dot_product_attention(split(q), *shared, is_causal=True))
+
+
 def one_more(q, k, v):
     """There is one more key than queries: an extent that is computed."""
     return sdpa(q, *(torch.cat([x[:, :1], x], 1) for x in (k, v)))
@@ -332,6 +341,7 @@ OPEN = {
     "eager": (eager, 3, (lambda b, n: torch.arange(n).flip(0).mul(-0.1).expand(b, 1, n, n),)),
     "time major": (time_major, 3, ()),
     "grouped": (grouped, 3, ()),
+    "expanded": (expanded, 3, ()),
     "one more": (one_more, 3, ()),
     "chosen": (chosen, 3, ()),
     "filled": (
@@ -368,6 +378,8 @@ def test_open_extents_are_one_kernel_too(case, dtype):
     )
     fused = [kernel for kernel in library.kernels if kernel.function.startswith("attention")]
     assert len(fused) == 1, library.kernels
+    # Keys and values that heads share are read where they lie.
+    assert not any("broadcast" in kernel.function for kernel in library.kernels)
     bound = 6 * ERROR[str(dtype).removeprefix("torch.")]
     for length in (LENGTHS[turn % 5], LENGTHS[(turn + 2) % 5]):
         given, _ = opened(case, 1 + length % 3, length, dtype)

@@ -32,8 +32,8 @@ class View:
     """An activation seen through reshapes, transposes and slices that cost nothing here.
 
     ``steps`` are applied in order to a tensor of ``shape``: ``("reshape", shape)``,
-    ``("permute_dims", axes)`` or ``("strided_slice", (*begins, *extents))`` of all axes. Extents
-    may be symbolic.
+    ``("permute_dims", axes)``, ``("strided_slice", (*begins, *extents))`` of all axes or
+    ``("broadcast_to", shape)``. Extents may be symbolic.
     """
 
     shape: tuple[Any, ...]
@@ -47,7 +47,8 @@ class View:
             if step == "permute_dims":
                 shapes.append(tuple(shapes[-1][axis] for axis in argument))
             else:
-                shapes.append(argument if step == "reshape" else _halves(argument)[1])
+                sliced = step == "strided_slice"
+                shapes.append(_halves(argument)[1] if sliced else argument)
         return shapes
 
     def apply(self, x: te.Tensor, name: str) -> Any:
@@ -109,6 +110,9 @@ class View:
                 at = _reshaped(at, argument, before)
             elif step == "permute_dims":
                 at = [at[argument.index(axis)] for axis in range(len(before))]
+            elif step == "broadcast_to":
+                kept = zip(at[len(at) - len(before) :], before, strict=True)
+                at = [0 * i if isinstance(n, int) and n == 1 else i for i, n in kept]
             else:
                 at = [i + begin for i, begin in zip(at, _halves(argument)[0], strict=True)]
         return at

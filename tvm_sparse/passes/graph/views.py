@@ -27,12 +27,17 @@ Names: TypeAlias = list[tuple[Any, tirx.Var]]
 
 
 def seen(
-    rewriter: Rewriter, operand: Any, *, slices: bool = True, symbols: bool = False
+    rewriter: Rewriter,
+    operand: Any,
+    *,
+    slices: bool = True,
+    symbols: bool = False,
+    repeats: bool = False,
 ) -> tuple[View, Any] | None:
     """Return ``operand`` as a view of the tensor behind its reshapes, transposes and slices.
 
     Without ``slices``, that is the tensor behind the last of these. Extents are static unless they
-    may be ``symbols``.
+    may be ``symbols``. What repeats elements is no view unless it may have ``repeats``.
     """
     steps: list[tuple[str, tuple[Any, ...]]] = []
 
@@ -43,6 +48,8 @@ def seen(
     while shape is not None:
         source = rewriter.resolve(operand)
         step = step_of(rewriter, source, shape)
+        if repeats and op_name(source) == "broadcast_to" and shape_of(source.args[0]) is not None:
+            step = "broadcast_to", shape
         if step is None or not (slices or step[0] != "strided_slice"):
             return View(shape, tuple(reversed(steps))), operand
         steps.append(step)

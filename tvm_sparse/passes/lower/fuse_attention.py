@@ -40,7 +40,8 @@ class FuseAttention:
 
     So is ``softmax(where(condition, q * k, number))``, with ``where(condition, 0, number)`` as the
     mask: what is not zero stands in the place of a score.
-    Transpositions, reshapes and slices around it are read and written in place. A number that
+    Transpositions, reshapes and slices around it are read and written in place, and so are keys and
+    values that several heads share, where a broadcast repeats them. A number that
     queries or keys are multiplied with is part of the scale.
     """
 
@@ -134,7 +135,7 @@ def _operands(
     """
     found, scale = [], chain.scale
     for place, operand in enumerate((chain.query, chain.key, chain.value)):
-        view = seen(rewriter, operand, symbols=True)
+        view = seen(rewriter, operand, symbols=True, repeats=True)
         if view is not None and place in (QUERY, KEY):
             view, factor = _unscaled(rewriter, view)
             scale *= factor
@@ -155,7 +156,9 @@ def _unscaled(rewriter: Rewriter, operand: Seen) -> tuple[Seen, float]:
     """Return an operand before it was multiplied with a number, and that."""
     view, tensor = operand
     inner, factor = scaled(rewriter, tensor, [])
-    before = None if inner.same_as(tensor) else seen(rewriter, inner, symbols=True)
+    if inner.same_as(tensor):
+        return operand, 1.0
+    before = seen(rewriter, inner, symbols=True, repeats=True)
     if before is None:
         return operand, 1.0
     return (View(before[0].shape, (*before[0].steps, *view.steps)), before[1]), factor
