@@ -52,6 +52,7 @@ def whole(format):
         ((1,), 1000, 61, 0.9, Warps(4, 2), "float16"),
         ((8,), 520, 17, 0.75, Warps(4, 4), "float32"),
         ((3, 1, 1), 103, 9, 0.5, Warps(1, 2), "bfloat16"),
+        ((8,), 520, 61, 0.75, Warps(8, 6), "float16"),
         ((5,), 4096, 8, 0.8, Warps(4, 2), "float16"),
         ((1,), 64, 8, 1.0, Warps(4, 1), "float32"),
         # One turn of columns for four warps: three of them must leave shared memory alone.

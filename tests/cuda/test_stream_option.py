@@ -51,3 +51,26 @@ def test_parts_do_not_spill(dtype):
     found = option(25088, 8, dtype)
     registers = 65536 // (32 * found.warps.count)
     assert_lean(scheduled(found.build(), StreamRule()), "sm_90", registers=registers)
+
+
+def test_few_thread_blocks_stage_the_activations_of_several_rows():
+    gates = option(1500, 8, "float16", 6000)
+    assert gates.warps.rows > 2 and gates.demand.blocks <= H200.sms
+    with using(Mends(wave_rows=False)):
+        before = option(1500, 8, "float16", 6000)
+    assert before.warps.rows == 2 and gates.seconds < before.seconds / 1.15
+
+
+def test_a_single_row_keeps_what_gpus_have_timed():
+    with using(Mends(wave_rows=False)):
+        before = option(8192, 1, "float16", 8192).warps
+    assert option(8192, 1, "float16", 8192).warps == before
+
+
+@pytest.mark.grid
+@needs_nvrtc
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_warps_of_many_rows_do_not_spill(dtype):
+    found = option(1500, 8, dtype, 6000)
+    assert found.warps.rows > 2
+    assert_lean(scheduled(found.build(), StreamRule()), "sm_90", registers=128)

@@ -57,6 +57,7 @@ BLOCKS = replace(SQUARE, pattern="block 64x64", sparsity=0.9)
 DENSE = replace(SQUARE, pattern="none", sparsity=0.0)
 TINY = Weight("64x80", (64, 80), "float16", "balanced", 0.75)
 LONG = Weight("32x2048", (32, 2048), "float16", "balanced", 0.75)
+TALL = Weight("4224x64", (4224, 64), "float16", "balanced", 0.75)
 UNEVEN = Weight("128x512", (128, 512), "float16", "block 32x32", 0.75)
 TINY_BLOCKS = Weight("128x256", (128, 256), "float16", "block 64x64", 0.75)
 
@@ -146,6 +147,7 @@ MENDS = (
     Mend("split-K of small layers", PARTS, (GATES,), (16, 64), "parts", (LONG, 16)),
     Mend("clamped loads", ON_OFF, (GATES, GATES_32, SQUARE, FC6), (1, 8), "clamped_loads"),
     Mend("streams in segments of K", ON_OFF, (FC6, WIDE), (8,), "segments", (LONG, 8)),
+    Mend("rows of a stream's warp", ON_OFF, (GATES, GATES_32), (1, 8), "wave_rows", (TALL, 8)),
     Mend("true counts of block rows", ON_OFF, (BLOCKS,), (1, 32, 256), "true_counts", (UNEVEN, 16)),
     Mend(
         "blocks by wgmma",

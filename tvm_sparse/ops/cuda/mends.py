@@ -25,7 +25,8 @@ class Mends:
     lie past the end be loaded from the last place: no load is behind a condition of its own.
     ``true_counts`` reads and multiplies the blocks that a block row has, not those that fill it up.
     ``block_engine`` is what multiplies blocks where there is a choice, ``"mma.sync"`` or
-    ``"wgmma"``; an empty text leaves that to the model.
+    ``"wgmma"``; an empty text leaves that to the model. ``wave_rows`` gives the warps of a stream
+    more weight rows, so that the activations are staged by fewer thread blocks.
     """
 
     step_padding: float = 0.08
@@ -37,6 +38,7 @@ class Mends:
     clamped_loads: bool = True
     true_counts: bool = True
     block_engine: str = ""
+    wave_rows: bool = True
 
 
 OFF = Mends(
@@ -49,6 +51,7 @@ OFF = Mends(
     clamped_loads=False,
     true_counts=False,
     block_engine="mma.sync",
+    wave_rows=False,
 )
 """What kernels were built with before there was a choice."""
 

@@ -27,6 +27,12 @@ CHUNKS = (CHUNK, 32, 16)
 MOST_PARTS = 32
 """Parts of a reduction that are tried, at most."""
 
+WAVE_WARPS, WAVE_ROWS = 8, range(1, 9)
+"""Warps of a thread block, and weight rows of a warp, that are tried for a whole stream."""
+
+UNSEEN = 1.15
+"""How much faster these must be by the model: no GPU has run them."""
+
 COUNTS, ROWS = (8, 16, 32), (1, 2, 4, 8)
 """Warps of a thread block, and weight rows of a warp, that are tried for parts."""
 
@@ -37,9 +43,10 @@ def streamed(c: Contraction, s: LaneBanksFormat, on: Chip, shared: int) -> Optio
     times: dict[Shape, float] = {}
     whole = s.words_beside() if beside else s
     staged = stream.staged_bytes(c, Cut(whole, Warps(1, 1)))
-    for shape in [(whole, stream.choose_warps(s.rows, on.sms, staged)), *_in_parts(c, s)]:
+    known = stream.choose_warps(s.rows, on.sms, staged)
+    for shape in [(whole, known), *_in_waves(c, whole), *_in_parts(c, s)]:
         if _shared_bytes(c, *shape) <= shared:
-            margin = 1.0 if shape[1].parts == 1 else SPLIT
+            margin = SPLIT if shape[1].parts > 1 else 1.0 if shape[1] == known else UNSEEN
             times[shape] = margin * seconds(banks_demand(c, *shape), on)
     if not times:
         return None
@@ -57,6 +64,15 @@ def _wanted(shapes: Iterable[Shape]) -> list[Shape]:
     found, forced = list(shapes), mends.in_use().parts
     few = {warps.parts for _, warps in found if warps.parts <= forced}
     return [shape for shape in found if not few or shape[1].parts == max(few)]
+
+
+def _in_waves(c: Contraction, s: LaneBanksFormat) -> Iterator[Shape]:
+    """Yield whole streams whose thread blocks may all be on the GPU at once.
+
+    Each stages the activations: of a single row, which GPUs have timed, that is little.
+    """
+    if mends.in_use().wave_rows and math.prod(c.lead) > 1:
+        yield from ((s, Warps(WAVE_WARPS, rows)) for rows in WAVE_ROWS)
 
 
 def _in_parts(c: Contraction, s: LaneBanksFormat) -> Iterator[Shape]:
