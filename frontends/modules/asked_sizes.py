@@ -52,8 +52,9 @@ def exported_at_sizes(
     if axes is None or not all(isinstance(x, torch.Tensor) for x in tensors):
         return None
     automatic = pytree.tree_map_only(Dim, lambda _: Dim.AUTO, shapes, is_leaf=_is_dim)
-    program = _automatic(module, call, automatic, CopiedSlices())
-    if program is not None and _writes(program):  # perhaps into what was copied
+    slices = CopiedSlices()
+    program = _automatic(module, call, automatic, slices)
+    if program is not None and slices.has_copied and _writes(program):  # perhaps into a copy
         program = _automatic(module, call, automatic, contextlib.nullcontext())
     if program is None:
         return None

@@ -21,6 +21,11 @@ class CopiedSlices(TorchFunctionMode):
     is traced without this mode.
     """
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_copied = False
+        """Whether there was one."""
+
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
@@ -31,6 +36,7 @@ class CopiedSlices(TorchFunctionMode):
             return result
         is_open = any(isinstance(extent, torch.SymInt) for extent in result.stride())
         is_open = is_open or any(isinstance(extent, torch.SymInt) for extent in result.shape)
+        self.has_copied |= is_open
         return result.clone(memory_format=torch.contiguous_format) if is_open else result
 
 

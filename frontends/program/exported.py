@@ -33,6 +33,7 @@ from tvm_sparse.frontends.program.copied import copied
 from tvm_sparse.frontends.program.decided_extents import OpenExtents, layouts_undecided
 from tvm_sparse.frontends.program.float8_weights import widen_float8_weights
 from tvm_sparse.frontends.program.half_precision import widen_halves
+from tvm_sparse.frontends.program.in_place import without_writes
 from tvm_sparse.frontends.program.indices import bound_indices, wrap_negative_indices
 from tvm_sparse.frontends.program.inlined import without_inner_graphs
 from tvm_sparse.frontends.program.left_float import left_float
@@ -97,7 +98,7 @@ def _imported(
     steps: Mapping[str, int] | None,
 ) -> Model:
     asked = conditions_of(program)
-    program = without_inner_graphs(without_own_copies(program))
+    program = without_writes(without_inner_graphs(without_own_copies(program)))
     refuse_state(program)
     refuse_inaccurate(program)
     refuse_unknown_layouts(program)

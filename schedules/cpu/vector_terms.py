@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -10,8 +9,6 @@ import tvm_ffi
 from tvm import tirx
 
 from tvm_sparse.base.numerics import FLOAT_SUMS, vector_type
-
-_fresh = itertools.count()
 
 LARGEST = 3.4028234663852886e38
 """Of fp32 numbers."""
@@ -39,7 +36,7 @@ def let(value: Any, body: Callable[[Any], Any]) -> Any:
     """
     if isinstance(value, tirx.Var):
         return body(value)
-    var = tirx.Var(f"m{next(_fresh)}", str(value.ty.dtype))
+    var = tirx.Var("m", str(value.ty.dtype))
     return tirx.Let(var, value, body(var))
 
 
@@ -90,7 +87,7 @@ class Terms:
         """Return a variable that holds ``value``, or ``value`` if it is one."""
         if isinstance(value, tirx.Var):
             return value
-        var = tirx.Var(f"m{next(_fresh)}", str(value.ty.dtype))
+        var = tirx.Var("m", str(value.ty.dtype))
         self._bound[var] = value
         return var
 

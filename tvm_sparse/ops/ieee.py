@@ -10,7 +10,6 @@ sees through them. Operands of other types take TVM's own expressions.
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -19,8 +18,6 @@ from tvm import tirx
 from tvm.ir import Expr
 
 from tvm_sparse.base.numerics import FLOAT_SUMS
-
-_fresh = itertools.count()
 
 
 def is_float(x: Expr) -> bool:
@@ -35,7 +32,7 @@ def let(value: Expr, body: Callable[[Any], Any]) -> Any:
     """
     if str(value.ty.dtype).startswith("bfloat16"):
         return body(value)
-    var = tirx.Var(f"v{next(_fresh)}", str(value.ty.dtype))
+    var = tirx.Var("v", str(value.ty.dtype))
     return tirx.Let(var, value, body(var))
 
 

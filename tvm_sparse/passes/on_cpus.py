@@ -26,6 +26,7 @@ from tvm_sparse.passes.finish.call_items import CallItems
 from tvm_sparse.passes.finish.call_parts import CallParts
 from tvm_sparse.passes.finish.free_inputs import FreeInputs
 from tvm_sparse.passes.finish.lift_weights import LiftWeights
+from tvm_sparse.passes.finish.order_extents import OrderExtents
 from tvm_sparse.passes.finish.plain_extents import PlainExtents
 from tvm_sparse.passes.finish.raise_assertions import RaiseAssertions
 from tvm_sparse.passes.finish.return_tensor import ReturnTensor
@@ -131,6 +132,7 @@ def _finalise(target: Target) -> list[Any]:
         *map(read_safely, cpu_generic.pipeline.dataflow_lower_passes(target)),
         *cpu_generic.pipeline.finalize_passes(target),
         ApartInMemory(),
+        OrderExtents(),
     ]
 
 

@@ -14,6 +14,7 @@ from tvm_sparse.passes.finish.call_libraries import CallLibraries
 from tvm_sparse.passes.finish.call_parts import CallParts
 from tvm_sparse.passes.finish.lift_weights import LiftWeights
 from tvm_sparse.passes.finish.lift_workspaces import LiftWorkspaces
+from tvm_sparse.passes.finish.order_extents import OrderExtents
 from tvm_sparse.passes.finish.plain_extents import PlainExtents
 from tvm_sparse.passes.finish.raise_assertions import RaiseAssertions
 from tvm_sparse.passes.finish.return_tensor import ReturnTensor
@@ -99,6 +100,7 @@ def _finalise(target: Target) -> list[Any]:
         *map(read_safely, cuda.pipeline.dataflow_lower_passes(target)),
         *cuda.pipeline.finalize_passes(target),
         ApartInMemory(),
+        OrderExtents(),
     ]
 
 
