@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -13,7 +15,7 @@ from tests.cuda.kernels import ARCHS, compiled, executed, needs_nvrtc, target, t
 from tests.cuda.test_product import heads, plain, seen
 from tests.cuda.use import CONFIG, Use
 from tests.emulation.exact import array
-from tvm_sparse.ops.cuda.attention import Attention, attention
+from tvm_sparse.ops.cuda.attention import Attention, ScoreMask, attention
 from tvm_sparse.selection.cuda.attention_choice import attention_warps
 from tvm_sparse.testing import emulate
 
@@ -80,7 +82,7 @@ def test_errors_are_those_of_the_dtype(emulator, case, dtype):
         *views,
         lead=(batch, count),
         order=HEADS_LAST,
-        mask=shape,
+        masks=() if shape is None else (ScoreMask(shape),),
         scale=0.25,
         safe=True,
     )
@@ -103,7 +105,7 @@ def test_a_key_that_alone_counts_gives_its_value_exactly(emulator, dtype):
     mask = np.full((rows, keys), -np.inf)
     mask[np.arange(rows), chosen] = 3
     view = plain(2, keys, width)
-    a = Attention(plain(2, rows, width), view, view, (2,), (0, 1, 2), (rows, keys))
+    a = Attention(plain(2, rows, width), view, view, (2,), (0, 1, 2), (ScoreMask((rows, keys)),))
     given = operands(a, dtype, rng, mask)
     given[2] = typed(rng.integers(-9, 10, (2, keys, width)), dtype)
     got = result(emulator, a, dtype, given, 2)
@@ -114,7 +116,12 @@ def test_a_key_that_alone_counts_gives_its_value_exactly(emulator, dtype):
 def test_what_stands_in_the_place_of_a_score_hides_it(emulator):
     """Also where the score is no number, or infinite: nothing is added to it."""
     rows, keys, width = 4, 70, 16
-    a = Attention(*(plain(n, width) for n in (rows, keys, keys)), (), (0, 1), (keys,), instead=True)
+    a = Attention(
+        *(plain(n, width) for n in (rows, keys, keys)),
+        (),
+        (0, 1),
+        (ScoreMask((keys,), instead=True),),
+    )
     hidden = np.zeros(keys)
     hidden[3], hidden[68] = -np.inf, -2
     given = operands(a, "float16", np.random.default_rng(3), hidden)
@@ -131,7 +138,7 @@ def test_what_stands_in_the_place_of_a_score_hides_it(emulator):
 def test_rows_without_a_score_and_odd_numbers(emulator):
     rows, keys, width = 5, 70, 16
     views = [plain(n, width) for n in (rows, keys, keys)]
-    a = Attention(*views, (), (0, 1), (rows, keys))
+    a = Attention(*views, (), (0, 1), (ScoreMask((rows, keys)),))
     mask = np.zeros((rows, keys))
     mask[1], mask[2, 66], mask[3, 66], mask[4, :65] = -np.inf, np.nan, np.inf, -np.inf
     given = operands(a, "float16", np.random.default_rng(2), mask)
@@ -146,12 +153,14 @@ def test_rows_without_a_score_and_odd_numbers(emulator):
 @pytest.mark.parametrize(("width", "arch"), each([16, 64, 96, 128], ARCHS))
 def test_nothing_spills(arch, width):
     view = heads(2, 100, 3, width)
-    a = Attention(view, view, view, (2, 3), HEADS_LAST, (2, 1, 1, 100))
-    func = attention(a, "float16", 4).with_attr("global_symbol", "main")
-    (used,) = compiled(func, arch).values()
-    assert used.registers <= 200
-    # At most the address of a mask's row, to have four blocks of a multiprocessor.
-    assert used.stack <= 16
+    a = Attention(view, view, view, (2, 3), HEADS_LAST, (ScoreMask((2, 1, 1, 100)),))
+    two = replace(a, masks=(ScoreMask((3, 100, 100), instead=True), *a.masks))
+    for one in (a, two):
+        func = attention(one, "float16", 4).with_attr("global_symbol", "main")
+        (used,) = compiled(func, arch).values()
+        assert used.registers <= 200
+        # At most the address of a mask's row, to have four blocks of a multiprocessor.
+        assert used.stack <= 16 * len(one.masks)
 
 
 @needs_nvrtc
@@ -247,6 +256,20 @@ def chosen(q, k, v):
     return merge(torch.where(seen, scores, least).softmax(-1).type(v.dtype) @ split(v))
 
 
+def biased(q, k, v, bias, hidden):
+    """T5's attention: a bias of positions, then a mask."""
+    scores = split(q) @ split(k).transpose(-1, -2) + bias
+    scores += hidden
+    return merge(scores.float().softmax(-1).type_as(scores) @ split(v))
+
+
+def chosen_and_masked(q, k, v, hidden):
+    """GPT-2's attention, as it was, with a mask of what is padded."""
+    seen = torch.ones(20, 20, dtype=torch.bool).tril()
+    scores = split(q) @ split(k).transpose(-1, -2) * 0.2
+    return merge((torch.where(seen, scores, -torch.inf) + hidden).softmax(-1) @ split(v))
+
+
 ADDED = torch.zeros(2, 1, 20, 20).masked_fill(torch.rand(2, 1, 20, 20) < 0.2, -torch.inf)
 ALLOWED = torch.ones(2, 1, 1, 20, dtype=torch.bool)
 ALLOWED[0, ..., 15:] = False
@@ -265,6 +288,8 @@ FORMS = {
     "a number in a place": (filled(-3.0), (~ALLOWED,)),
     "rows of a number": (filled(-65504.0), (~NONE_IN_A_ROW,)),
     "chosen": (chosen, ()),
+    "two masks": (biased, (torch.randn(1, 3, 20, 20), ADDED.clamp(min=-9))),
+    "a number and a mask": (chosen_and_masked, (ADDED[:, :, :1].clamp(min=-9),)),
     "scores too": (scores_too, ()),
     "columns": (columns, ()),
     "zero in a place": (filled(0.0), (~ALLOWED,)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +30,17 @@ MOST = 2**31 - 1
 
 
 @dataclass(frozen=True)
+class ScoreMask:
+    """What is added to scores, of a ``shape`` that broadcasts to ``(*lead, rows, keys)``.
+
+    ``instead``: it is not added; where it is not zero, it stands in the place of the score.
+    """
+
+    shape: tuple[Any, ...]
+    instead: bool = False
+
+
+@dataclass(frozen=True)
 class Attention:
     """``softmax(Q K^T * scale + mask) V`` for each item of ``lead``; see :func:`attention`.
 
@@ -42,11 +54,8 @@ class Attention:
         The items: axes of a batch and of its heads.
     order
         The axes of the result ``(*lead, rows, width)`` in memory, the last of which stays.
-    mask
-        Shape of what is added to the scores, in their dtype: it broadcasts to
-        ``(*lead, rows, keys)``.
-    instead
-        Whether it is not added: where it is not zero, it stands in the place of the score.
+    masks
+        What is done to the scores, in this order, in their dtype.
     scale
         What scores are multiplied with.
     safe
@@ -58,10 +67,9 @@ class Attention:
     value: View
     lead: tuple[Any, ...]
     order: tuple[int, ...]
-    mask: tuple[Any, ...] | None = None
+    masks: tuple[ScoreMask, ...] = ()
     scale: float = 1.0
     safe: bool = False
-    instead: bool = False
 
     @property
     def rows(self) -> Any:
@@ -97,21 +105,21 @@ class Attention:
         fixed = [e for e in (self.rows, *self.lead) if isinstance(e, int)]
         if math.prod(fixed) > MOST or (isinstance(self.keys, int) and self.keys > MOST):
             return False
-        if self.mask is not None and not _broadcasts(self.mask, (*self.lead, self.rows, self.keys)):
+        scores = (*self.lead, self.rows, self.keys)
+        if not all(_broadcasts(mask.shape, scores) for mask in self.masks):
             return False
         whole = VECTOR_BITS // 16
         return all(neighbours(v, -1, dtype) == whole and _apart(v) is not None for v in views)
 
 
 def attention(a: Attention, dtype: str, warps: int) -> tirx.PrimFunc:
-    """Return ``f(Q, K, V[, mask], Y)``: ``Y = softmax(Q K^T * scale + mask) V`` of 16-bit values.
+    """Return ``f(Q, K, V, *masks, Y)``: ``Y = softmax(Q K^T * scale + mask) V`` of 16-bit values.
 
     Scores and sums are fp32; the shares of the values are rounded to ``dtype`` before they are
     multiplied, and the result once. Thread blocks of ``warps`` warps have 16 queries a warp.
     """
-    masked = a.mask is not None
-    kinds = {"masked": masked, "instead": a.instead, "safe": a.safe}
-    name, source = attention_source(dtype, a.width, warps=warps, **kinds)
+    instead = [mask.instead for mask in a.masks]
+    name, source = attention_source(dtype, a.width, warps=warps, masks=instead, safe=a.safe)
     blocks, items = round_up(a.rows, WARP_ROWS * warps) // (WARP_ROWS * warps), math.prod(a.lead)
     views = (a.query, a.key, a.value)
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
@@ -119,10 +127,12 @@ def attention(a: Attention, dtype: str, warps: int) -> tirx.PrimFunc:
         T.func_attr({FUSION: OPAQUE, "tirx.noalias": True})
         shapes = {name: view.shape for name, view in zip("QKV", views, strict=True)}
         inputs = [T.arg(name, T.Buffer(int64(shape), dtype)) for name, shape in shapes.items()]
-        mask = T.arg("M", T.Buffer(int64(a.mask), dtype)) if a.mask is not None else None
+        masks = [
+            T.arg(f"M{i}", T.Buffer(int64(mask.shape), dtype)) for i, mask in enumerate(a.masks)
+        ]
         y = T.arg("Y", T.Buffer(int64(a.output), dtype))
         with T.sblock("attention"):
-            T.reads(*map(_all, inputs if mask is None else [*inputs, mask]))
+            T.reads(*map(_all, [*inputs, *masks]))
             T.writes(_all(y))
             with (
                 _bound("blockIdx.x", items * blocks) as part,
@@ -137,7 +147,7 @@ def attention(a: Attention, dtype: str, warps: int) -> tirx.PrimFunc:
                 operands = [
                     T.address_of(y[tuple(place[axis] for axis in a.order)]),
                     *seen,
-                    seen[0] if a.mask is None else first(mask, View(a.mask)),
+                    *(first(x, View(mask.shape)) for x, mask in zip(masks, a.masks, strict=True)),
                     tirx.const(a.scale, FLOAT_SUMS),
                     _int32(part % blocks),
                 ]
@@ -170,11 +180,12 @@ def _is_one(extent: Any) -> bool:
     return isinstance(extent, int) and extent == 1
 
 
-def _mask_steps(a: Attention) -> tuple[Any, int]:
-    """Return how many elements of the mask rows and keys are apart: none where it has one."""
-    shape = (1, 1, *(a.mask or ()))
-    rows = 0 if _is_one(shape[-2]) else shape[-1]
-    return rows, int(not _is_one(shape[-1]))
+def _mask_steps(a: Attention) -> Iterator[Any]:
+    """Yield how many elements of each mask rows, then keys are apart: none where it has one."""
+    for mask in a.masks:
+        shape = (1, 1, *mask.shape)
+        yield 0 if _is_one(shape[-2]) else shape[-1]
+        yield int(not _is_one(shape[-1]))
 
 
 def _all(buffer: Any) -> Any:

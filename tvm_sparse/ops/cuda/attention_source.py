@@ -6,10 +6,12 @@ score is met (Dao, FlashAttention-2, 2023).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 _TEMPLATE = """
 __device__ __forceinline__ void {name}({type}* y, const {type}* q, const {type}* k,
-    const {type}* v, const {type}* mask, float factor, int block, int rows, int keys,
-    int y_row, int q_row, int k_row, int v_row, int mask_row, int mask_key) {{
+    const {type}* v, {masks}float factor, int block, int rows, int keys,
+    int y_row, int q_row, int k_row, int v_row{steps}) {{
   constexpr int D = {width}, STEP = {step}, WARPS = {warps}, PITCH = D + 8;
   __shared__ __align__(16) {type} staged[2][2][STEP][PITCH];
   const int lane = threadIdx.x % 32, low = lane % 4 * 2;
@@ -79,19 +81,13 @@ __device__ __forceinline__ void {name}({type}* y, const {type}* q, const {type}*
 #pragma unroll
     for (int side = 0; side < 2; ++side) {{
       const int row = first + side * 8;
-      const {type}* added =
-          mask + (long long)(row < rows ? row : 0) * mask_row + (at * STEP + low) * mask_key;
-      float largest = most[side];
+{places}      float largest = most[side];
 #pragma unroll
       for (int i = 0; i < STEP / 4; ++i) {{
         const int key = at * STEP + i / 2 * 8 + low + i % 2;
         float& score = c[i / 2][side * 2 + i % 2];
         score = key < keys ? score * factor : none;
-        if ({masked} && key < keys) {{
-          const float own = (float)added[(i / 2 * 8 + i % 2) * mask_key];
-          score = !{instead} ? score + own : own == 0 ? score : own;
-        }}
-        largest = fmaxf(largest, score);
+{changes}        largest = fmaxf(largest, score);
       }}
       largest = fmaxf(largest, __shfl_xor_sync(0xffffffff, largest, 1));
       largest = fmaxf(largest, __shfl_xor_sync(0xffffffff, largest, 2));
@@ -143,6 +139,20 @@ __device__ __forceinline__ void {name}({type}* y, const {type}* q, const {type}*
 }}
 """
 
+_PLACE = """\
+      const {type}* {mask}_at =
+          {mask} + (long long)(row < rows ? row : 0) * {mask}_row + (at * STEP + low) * {mask}_key;
+"""
+
+_CHANGE = """\
+        if (key < keys) {{
+          const float own = (float){mask}_at[(i / 2 * 8 + i % 2) * {mask}_key];
+          score = {result};
+        }}
+"""
+
+_ADDED, _INSTEAD = "score + own", "own == 0 ? score : own"
+
 _TYPES = {"float16": "half", "bfloat16": "nv_bfloat16"}
 _KINDS = {"float16": "f16", "bfloat16": "bf16"}
 
@@ -151,7 +161,7 @@ WARP_ROWS = 16
 
 
 def attention_source(
-    dtype: str, width: int, *, warps: int, masked: bool, instead: bool, safe: bool
+    dtype: str, width: int, *, warps: int, masks: Sequence[bool], safe: bool
 ) -> tuple[str, str]:
     """Return the name and the source of the function that one thread block calls.
 
@@ -163,15 +173,15 @@ def attention_source(
         Elements of a head, a multiple of 16.
     warps
         Warps of a thread block.
-    masked
-        Whether something is added to the scores.
-    instead
-        Whether what is not zero of it stands in their place.
+    masks
+        For each mask, in their order, whether what is not zero of it stands in the place of the
+        scores, to which it is added otherwise.
     safe
         Whether a row whose scores are all minus infinity is zero, and not NaN.
     """
-    kinds = {"masked": masked, "instead": instead, "safe": safe}
-    name = f"ts_attention_{dtype}_{width}_{warps}_" + "_".join(str(int(x)) for x in kinds.values())
+    kinds = "".join("s" if instead else "a" for instead in masks)
+    name = f"ts_attention_{dtype}_{width}_{warps}_{kinds}{int(safe)}"
+    numbered = [(f"mask{i}", instead) for i, instead in enumerate(masks)]
     text = _TEMPLATE.format(
         name=name,
         type=_TYPES[dtype],
@@ -179,6 +189,13 @@ def attention_source(
         width=width,
         step=64 if width <= 64 else 32,
         warps=warps,
-        **{kind: str(holds).lower() for kind, holds in kinds.items()},
+        masks="".join(f"const {_TYPES[dtype]}* {mask}, " for mask, _ in numbered),
+        steps="".join(f", int {mask}_row, int {mask}_key" for mask, _ in numbered),
+        places="".join(_PLACE.format(type=_TYPES[dtype], mask=mask) for mask, _ in numbered),
+        changes="".join(
+            _CHANGE.format(mask=mask, result=_INSTEAD if instead else _ADDED)
+            for mask, instead in numbered
+        ),
+        safe="true" if safe else "false",
     )
     return name, text

@@ -17,12 +17,15 @@ from tvm_sparse.passes.graph.score_masks import Mask, masks, number_of
 EMPTY_ROWS = ("bitwise_not", "astype", "max", "astype", "equal", "astype", "equal")
 """How PyTorch's ``_safe_softmax`` asks for rows whose scores are all minus infinity."""
 
+MOST_MASKS = 2
+"""Masks of an attention, at most: a bias of positions, and what is hidden."""
+
 
 @dataclass(frozen=True)
 class Chain:
     """``softmax(query @ key * scale + mask) @ value``, all of one 16-bit dtype; sums are fp32.
 
-    The mask is added, or chooses where a number stands in the place of the scores. ``key`` has its
+    Masks are added, or choose where a number stands in the place of the scores. ``key`` has its
     columns first, as a product wants it. With ``safe``, rows whose scores are all minus infinity
     are zero. ``inner`` are the results between the two products.
     """
@@ -30,7 +33,7 @@ class Chain:
     query: Any
     key: Any
     value: Any
-    mask: Mask | None
+    masks: tuple[Mask, ...]
     scale: float
     safe: bool
     inner: tuple[Any, ...]
@@ -56,28 +59,32 @@ def attention_chain(rewriter: Rewriter, call: relax.Call) -> Chain | None:
     scores = _without_cast(rewriter, softmax.args[0])
     if safe and not _asks_for_empty_rows(rewriter, empty, scores):
         return None
-    scores, mask = _masked(rewriter, scores, dtype, inner)
-    scores, scale = scaled(rewriter, scores, inner)
+    found = _masked(rewriter, scores, dtype, inner)
+    if found is None:
+        return None
+    scores, scale = scaled(rewriter, found[0], inner)
     inner.append(scores)
     first = _product_of(rewriter, scores, dtype)
-    if first is None:
-        return None
+    assert first is not None
     query, key = first.args
-    return Chain(query, key, product.args[1], mask, scale, safe, tuple(inner))
+    return Chain(query, key, product.args[1], found[1], scale, safe, tuple(inner))
 
 
 def _masked(
-    rewriter: Rewriter, scores: Any, dtype: str, inner: list[Any]
-) -> tuple[Any, Mask | None]:
-    """Return scores without their mask, and the mask: what has not their extents, or is second."""
-    for own, mask in masks(rewriter, scores):
+    rewriter: Rewriter, scores: Any, dtype: str, inner: list[Any], most: int = MOST_MASKS
+) -> tuple[Any, tuple[Mask, ...]] | None:
+    """Return scores without their masks, and these: what has not their extents, or is second."""
+    if _product_of(rewriter, scaled(rewriter, scores, [])[0], dtype) is not None:
+        return scores, ()
+    for own, mask in masks(rewriter, scores) if most else ():
         whole = same_shape(shape_of(own), shape_of(scores))
-        alike = mask.number or str(mask.tensor.ty.dtype) == dtype
-        product = _product_of(rewriter, scaled(rewriter, own, [])[0], dtype)
-        if whole and alike and product is not None:
-            inner.append(scores)
-            return own, mask
-    return scores, None
+        if whole and (mask.number or str(mask.tensor.ty.dtype) == dtype):
+            between: list[Any] = [scores]
+            found = _masked(rewriter, own, dtype, between, most - 1)
+            if found is not None:
+                inner += between
+                return found[0], (*found[1], mask)
+    return None
 
 
 def scaled(rewriter: Rewriter, scores: Any, inner: list[Any]) -> tuple[Any, float]:

@@ -11,7 +11,7 @@ from tvm import relax, s_tir
 from tvm_sparse.base.numerics import Numerics
 from tvm_sparse.machine.engine.registry import supported
 from tvm_sparse.ops.contractions.batch_matmul import View
-from tvm_sparse.ops.cuda.attention import Attention, attention
+from tvm_sparse.ops.cuda.attention import Attention, ScoreMask, attention
 from tvm_sparse.passes.canonical.left_products import MATRIX
 from tvm_sparse.passes.graph.attention_chain import Chain, attention_chain, scaled
 from tvm_sparse.passes.graph.computed_extents import with_extents
@@ -70,7 +70,7 @@ class _Fuse:
         found = None if chain is None else _operands(rewriter, chain, shape)
         if chain is None or found is None or not self._alone(chain):
             return None
-        shape, (query, key, value, *mask), names, scale = found
+        shape, (query, key, value, *masks), names, scale = found
         dtype = str(call.ty.dtype)
         a = Attention(
             query[0],
@@ -78,16 +78,17 @@ class _Fuse:
             value[0],
             lead=shape[:-2],
             order=tuple(range(len(shape))),
-            mask=mask[0][0].shape if mask else None,
-            instead=bool(chain.mask and chain.mask.number),
+            masks=tuple(
+                ScoreMask(view.shape, bool(mask.number))
+                for (view, _), mask in zip(masks, chain.masks, strict=True)
+            ),
             scale=scale,
             safe=chain.safe,
         )
         if not supported(Numerics.uniform(dtype), self.target) or not a.fits(dtype):
             return None
-        operands = [operand for _, operand in found[1]]
-        if chain.mask is not None:
-            operands[-1] = chain.mask.operand(rewriter, dtype)
+        operands = [operand for _, operand in (query, key, value)]
+        operands += [mask.operand(rewriter, dtype) for mask in chain.masks]
         return self._emit(rewriter, (a, dtype, names), operands, call)
 
     def _alone(self, chain: Chain) -> bool:
@@ -129,7 +130,7 @@ class _Fuse:
 def _operands(
     rewriter: Rewriter, chain: Chain, output: Shape
 ) -> tuple[Shape, list[Seen], Names, float] | None:
-    """Return query, key and value as views of ``(..., rows, width)``, and the mask, as named.
+    """Return query, key and value as views of ``(..., rows, width)``, and masks, as named.
 
     The number last is what scores of these are multiplied with.
     """
@@ -144,10 +145,10 @@ def _operands(
         *lead, row, column = range(len(view[0].shapes[-1]))
         last = (("permute_dims", (*lead, column, row)),) if place == KEY else ()
         found.append((View(view[0].shape, (*view[0].steps, *last)), view[1]))
-    if chain.mask is not None:
-        if shape_of(chain.mask.tensor) is None:
+    for mask in chain.masks:
+        if shape_of(mask.tensor) is None:
             return None
-        found.append(whole(chain.mask.tensor))
+        found.append(whole(mask.tensor))
     known = named(output, *found)
     return None if known is None else (*known, scale)
 
