@@ -37,6 +37,9 @@ CODE = ("nvidia-nvfatbin", "nvidia-cuda-crt", "nvidia-cuda-cccl")
 """Of the extra ``cuda``: PyTorch brings the rest."""
 
 TVM = "apache-tvm"
+SOURCES = {("tvm", folder) for folder in ("3rdparty", "src", "web")}
+"""Folders of TVM's package that nothing reads which runs."""
+
 UNPACK = """\
 # Sourced in the project's root on the GPU machine: puts the parts together, sets PYTHONPATH.
 export TVM_FFI_DISABLE_TORCH_C_DLPACK=1 TVM_BIND_THREADS=0 PYTHONUNBUFFERED=1
@@ -184,7 +187,7 @@ def _copy_tvm(staged: Path) -> None:
     distribution = importlib.metadata.distribution(TVM)
     for file in distribution.files or ():
         parts = file.parts
-        if "__pycache__" in parts or ".." in parts or parts[:2] == ("tvm", "3rdparty"):
+        if "__pycache__" in parts or ".." in parts or parts[:2] in SOURCES:
             continue
         source = Path(str(distribution.locate_file(file)))
         if source.is_file():
