@@ -26,7 +26,13 @@ def run(
     dtype: str = "float32",
 ) -> np.ndarray:
     """Return what ``func(*operands, Y)`` writes to ``Y``, which starts as NaN, or 77."""
-    built = build_function(func, target or host())
+    return call(build_function(func, target or host()), operands, output_shape, dtype)
+
+
+def call(
+    built: Any, operands: list[np.ndarray], output_shape: tuple[int, ...], dtype: str = "float32"
+) -> np.ndarray:
+    """Return what the function in ``built`` writes to its last argument; see :func:`run`."""
     start = np.nan if "float" in dtype else 77
     out = tvm.runtime.tensor(np.full(output_shape, start, dtype))
     built["main"](*(tvm.runtime.tensor(np.ascontiguousarray(o)) for o in operands), out)

@@ -11,40 +11,59 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tvm import tirx
 
-from tests.kernels import host, integers, run
+from tests.kernels import call, host, integers
 from tests.ops.shapes import WINDOWS, window
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
 from tvm_sparse.formats.shifted_rows import ShiftedRowsFormat
 from tvm_sparse.ops.contractions.contraction import Contraction, reference
 from tvm_sparse.ops.contractions.plane import Plane
-from tvm_sparse.ops.contractions.shifted_rows import shifted_plane, shifted_rows
-from tvm_sparse.schedules.build import scheduled
+from tvm_sparse.ops.contractions.shifted_rows import shifted_format, shifted_rows
+from tvm_sparse.schedules.build import build_function, scheduled
 from tvm_sparse.schedules.cpu.masked_loops import has_masked_loop
+
+EXTENTS = 1, 13, 64, 131
+"""For an axis that is open: below a strip's lines, as many, more."""
 
 
 def assert_exact(contraction, sparsity=0.7, vectors=2, target=None, complete=False, **extents):
     rng = np.random.default_rng(1)
     matrix = integers(rng, contraction.matrix_shape, sparsity)
-    plane = shifted_plane(contraction, vectors)
     whole = CompressedRowsFormat.whole(*matrix.shape, 16)
     inner = whole if complete else CompressedRowsFormat.of(matrix, **extents)
-    format = ShiftedRowsFormat(inner, plane.step, plane.places)
+    format = shifted_format(contraction, inner, vectors)
     func = shifted_rows(contraction, format, host(), vectors)
+    built = build_function(func, target or host())
     for c in closed(contraction):
         x = integers(rng, c.input_shape)
-        got = run(func, [x, *format.encode(matrix).values()], c.output_shape, target)
+        got = call(built, [x, *format.encode(matrix).values()], c.output_shape)
         assert (got == reference(c, x, matrix)).all()
 
 
 def closed(contraction):
-    """Yield contractions with extents for an open batch, or the one that is closed already."""
-    batch, *spatial = contraction.lead
-    for images in (batch,) if isinstance(batch, int) else (1, 2, 5):
-        yield replace(contraction, lead=(images, *spatial))
+    """Yield contractions with extents for an open axis, or the one that is closed already."""
+    c, images = contraction, len(contraction.lead) - len(contraction.taps)
+    axis = next((i for i, extent in enumerate(c.lead) if not isinstance(extent, int)), None)
+    for extent in EXTENTS if axis is not None else (0,):
+        lead = tuple(extent if i == axis else e for i, e in enumerate(c.lead))
+        padded = list(c.padded)
+        if axis is not None and axis >= images:
+            padded[axis - images] = _touched(c, axis - images, extent)
+        yield replace(c, lead=lead, padded=tuple(padded))
 
 
-def opened(contraction):
-    return replace(contraction, lead=(tirx.Var("n", "int64"), *contraction.lead[1:]))
+def opened(contraction, axis=0):
+    c, images = contraction, len(contraction.lead) - len(contraction.taps)
+    extent = tirx.Var("n", "int64")
+    lead = (*c.lead[:axis], extent, *c.lead[axis + 1 :])
+    padded = list(c.padded)
+    if axis >= images:
+        padded[axis - images] = _touched(c, axis - images, extent)
+    return replace(c, lead=lead, padded=tuple(padded))
+
+
+def _touched(c, axis, extent):
+    """Return what the windows of ``extent`` outputs touch of a spatial axis."""
+    return (extent - 1) * c.strides[axis] + (c.taps[axis] - 1) * c.dilation[axis] + 1
 
 
 def grouped(extents, columns, features, groups):
@@ -89,6 +108,26 @@ def test_an_open_batch_of_a_large_plane_with_threads(monkeypatch):
     monkeypatch.setenv("TVM_NUM_THREADS", "2")
     large = Contraction((2, 40, 50), 8, 3, (3, 5), (1, 1), (1, 1), (42, 54))
     assert_exact(opened(large), 0.6, 4, complete=True)
+
+
+@pytest.mark.grid
+@pytest.mark.parametrize("threads", ["1", "2"])
+@pytest.mark.parametrize("extents", WINDOWS, ids=str)
+@pytest.mark.parametrize(("columns", "features", "groups"), [(21, 64, 2), (16, 16, 1), (5, 3, 1)])
+@pytest.mark.parametrize("axis", [-1, -2])
+def test_an_open_axis_of_a_plane(monkeypatch, threads, extents, columns, features, groups, axis):
+    monkeypatch.setenv("TVM_NUM_THREADS", threads)
+    c = grouped(extents, columns, features, groups)
+    axis = max(axis, -len(c.taps)) % len(c.lead)
+    one = replace(c, lead=(*[1] * (len(c.lead) - len(c.taps)), *c.lead[-len(c.taps) :]))
+    assert_exact(opened(one, axis), 0.6, 4, tile_rows=16)
+
+
+def test_strips_of_a_wide_plane_with_threads(monkeypatch):
+    monkeypatch.setenv("TVM_NUM_THREADS", "2")
+    for axis in (1, 2):
+        large = Contraction((1, 40, 50), 8, 3, (3, 5), (1, 1), (1, 1), (42, 54))
+        assert_exact(opened(large, axis), 0.6, 4, complete=True)
 
 
 @pytest.mark.grid

@@ -15,6 +15,7 @@ from tvm_sparse.formats.shifted_rows import ShiftedRowsFormat
 from tvm_sparse.machine.engine.registry import single_engine_of
 from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.contractions.lane_sums import lane_sums
+from tvm_sparse.ops.contractions.packed_parts import PackedParts
 from tvm_sparse.ops.contractions.packed_rows import PACK, ramp
 from tvm_sparse.ops.contractions.plane import Plane
 from tvm_sparse.ops.contractions.shifted_rows import ShiftedRows
@@ -36,7 +37,8 @@ def planes(
     the planes of a channel between their borders, which ``contraction`` has not padded yet.
     """
     engine = single_engine_of(contraction.numerics, target)
-    plan = _Plan(contraction, engine, vectors, format, plane_of(contraction, vectors))
+    plane = plane_of(contraction, vectors)
+    plan = _Plan(contraction, engine, vectors, format, plane, PackedParts(contraction))
     return lane_sums(plan, "int32")
 
 

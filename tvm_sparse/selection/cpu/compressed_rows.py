@@ -16,6 +16,7 @@ from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.contractions.compressed_rows import compressed_rows
 from tvm_sparse.ops.contractions.contraction import Contraction
+from tvm_sparse.ops.contractions.packed_parts import PackedParts
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.covers import Cover, covers
@@ -64,10 +65,10 @@ def unstructured_candidates(
         yield shifted or f"unstructured needs {LANES} columns a tap, found {c.columns}"
         return
     if c.groups > 1:
-        if c.positions:
+        if PackedParts.of(c) is not None:
             yield shifted_candidate(c, scan, target)
         else:
-            yield "unstructured needs static planes where a convolution has groups"
+            yield "unstructured needs at most one open axis where a convolution has groups"
         return
     if not batch_in_lanes(c):
         yield f"unstructured needs a static batch, or {LANES} rows (or most odd counts) in each"

@@ -8,13 +8,12 @@ from collections.abc import Iterator
 from tvm.target import Target
 
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
-from tvm_sparse.formats.shifted_rows import ShiftedRowsFormat
 from tvm_sparse.machine.engine.registry import supported_singly
 from tvm_sparse.machine.fitted import costs_of
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.contractions.contraction import Contraction
-from tvm_sparse.ops.contractions.plane import Plane
-from tvm_sparse.ops.contractions.shifted_rows import apart, shifted_plane, shifted_rows
+from tvm_sparse.ops.contractions.packed_parts import PackedParts
+from tvm_sparse.ops.contractions.shifted_rows import packed_parts, shifted_format, shifted_rows
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.covers import covers
@@ -37,13 +36,12 @@ def few_features(c: Contraction) -> bool:
     With strides or more features it does not: see the notebook of CPU operators.
     """
     few = c.groups == 1 and c.features <= LANES
-    return few and bool(c.positions) and math.prod(c.taps) > 1 == max(c.strides)
+    return few and math.prod(c.taps) > 1 == max(c.strides) and PackedParts.of(c) is not None
 
 
 def shifted_candidate(contraction: Contraction, scan: Scan, target: Target) -> Candidate:
     """Return the candidate that keeps exactly the nonzeros of a grouped convolution's weight."""
     c = contraction
-    plane = shifted_plane(c, VECTORS)
     each = c.features // c.groups
     rows = next((r for r in range(min(each, FEATURES), 0, -LANES) if each % r == 0), each)
     rows = LANES * math.ceil(rows / LANES)
@@ -51,8 +49,8 @@ def shifted_candidate(contraction: Contraction, scan: Scan, target: Target) -> C
         scan.weight, tile_rows=rows, tile_cols=min(COLUMNS, c.matrix_shape[1])
     )
     (cover,) = covers(scan, (1,), (1,))
-    penalty = _penalty(c, plane, cover.fraction, target)
-    return _candidate("unstructured", c, plane, inner, (cover.fraction, penalty), target)
+    penalty = _penalty(c, cover.fraction, target)
+    return _candidate("unstructured", c, inner, (cover.fraction, penalty), target)
 
 
 def shifted_dense(contraction: Contraction, target: Target) -> Iterator[Candidate]:
@@ -60,34 +58,33 @@ def shifted_dense(contraction: Contraction, target: Target) -> Iterator[Candidat
     c = contraction
     if not few_features(c) or c.guarded or c.depthwise or not supported_singly(c.numerics, target):
         return
-    plane = shifted_plane(c, VECTORS)
-    penalty = _penalty(c, plane, 1.0, target)
+    penalty = _penalty(c, 1.0, target)
     if penalty <= CLEARLY:
         inner = CompressedRowsFormat.whole(*c.matrix_shape, LANES)
-        yield _candidate("shifts", c, plane, inner, (1.0, penalty), target)
+        yield _candidate("shifts", c, inner, (1.0, penalty), target)
 
 
-def _candidate(  # noqa: PLR0917 (what a candidate is made of)
+def _candidate(
     name: str,
     c: Contraction,
-    plane: Plane,
     inner: CompressedRowsFormat,
     cost: tuple[float, float],
     target: Target,
 ) -> Candidate:
-    """Return the candidate that stores ``inner`` by its places in ``plane``."""
-    format = ShiftedRowsFormat(inner, plane.step, plane.places)
+    """Return the candidate that stores ``inner`` by where pixels are packed."""
+    format = shifted_format(c, inner, VECTORS)
     func = shifted_rows(c, format, target, VECTORS)
     return Candidate(name, stored(format, c, target), func, *cost)
 
 
-def _penalty(c: Contraction, plane: Plane, fraction: float, target: Target) -> float:
+def _penalty(c: Contraction, fraction: float, target: Target) -> float:
     """Return the modelled cost of a multiply-add relative to dense.
 
     Positions without an output are multiplied too. Packing, turning and slots cost the same
-    whatever is left of the weight. Of images that lie apart each costs the same.
+    whatever is left of the weight. Of several parts each costs the same.
     """
-    outputs, columns = math.prod(c.lead[len(apart(c)) :]), c.matrix_shape[1]
+    plane = packed_parts(c).plane(VECTORS)
+    outputs, columns = math.prod(plane.c.lead), c.matrix_shape[1]
     idle = plane.tiles * VECTORS * LANES / outputs
     copy = TRANSPOSED_IN + COPIED * (len(plane.offsets) - 1)
     packed = math.prod(plane.phases) * plane.length * copy / (math.prod(c.taps) * outputs)
