@@ -11,6 +11,7 @@ import torch
 from tvm import relax, te, tirx
 from tvm.sym import Analyzer
 
+from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.converters.operators import called, converter, dtype_of, emit
 from tvm_sparse.frontends.program.conditions import held
 from tvm_sparse.passes.graph.known_extents import KnownExtents
@@ -213,7 +214,12 @@ def _held(importer: Any, node: torch.fx.Node) -> Any:
     """Return whether a condition on extents holds, which the program asserts."""
     truth = _expression(node.meta["condition"], _variables(importer, node.graph))
     if truth is None:
-        raise ValueError(f"its condition {node.meta['condition']} has no form")
+        raise InputError(
+            "model",
+            f"is traced where {node.meta['condition']}, which a program cannot check",
+            "sums, products, quotients and comparisons of open extents",
+            "write the condition with these, or fix the extents",
+        )
     number = tirx.Select(truth, tirx.const(1, "int64"), tirx.const(0, "int64"))
     one = emit(importer, relax.op.arange(number, number + 1, 1, dtype="int64"))
     return emit(importer, relax.op.reshape(emit(importer, relax.op.astype(one, "bool")), ()))

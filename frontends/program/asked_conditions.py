@@ -49,12 +49,17 @@ class AskedConditions:
     """
 
     def __init__(self) -> None:
-        self._found: dict[Condition, None] = {}
+        self._found: dict[Condition, Any] = {}
 
     @property
     def found(self) -> list[Condition]:
-        """The conditions, each once."""
-        return list(self._found)
+        """The conditions, each once, in the symbols of the program.
+
+        When they are asked, an extent ``2 * h`` is still a symbol of its own.
+        """
+        pairs = self._found.items()
+        named = (Condition(env.replace(c.expression), c.place) for c, env in pairs)
+        return [c for c in dict.fromkeys(named) if c.symbols]
 
     def __enter__(self) -> AskedConditions:
         """Begin to note."""
@@ -63,7 +68,7 @@ class AskedConditions:
 
         def guard_bool(node: SymNode, file: str, line: int) -> bool:
             result = bool(original(node, file, line))
-            noting._note(node.expr, result)
+            noting._note(node, result)
             return result
 
         SymNode.guard_bool = guard_bool  # type: ignore[method-assign, assignment]
@@ -73,14 +78,15 @@ class AskedConditions:
         """Note no more."""
         SymNode.guard_bool = self._original  # type: ignore[method-assign]
 
-    def _note(self, expression: Any, result: bool) -> None:
+    def _note(self, node: SymNode, result: bool) -> None:
+        expression: Any = node.expr
         symbols = getattr(expression, "free_symbols", ())
         if not symbols or not all(symbol_is_type(s, SymT.SIZE) for s in symbols):
             return
         place = _asking()
         if place:
             condition = Condition(expression if result else ~expression, place)
-            self._found.setdefault(condition)
+            self._found.setdefault(condition, node.shape_env)
 
 
 def _asking() -> str:

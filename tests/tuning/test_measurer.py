@@ -40,7 +40,7 @@ def other(task):
 def wrong(task):
     """Return a schedule of another function: the ReLU lets twice the value through."""
     text = task.space.module.script()
-    changed = re.sub(r"T\.float32\(0\.0\), (v\d+)\)", r"T.float32(0.0), T.float32(2.0) * \1)", text)
+    changed = re.sub(r"T\.float32\(0\.0\), (v\w*)\)", r"T.float32(0.0), T.float32(2.0) * \1)", text)
     assert changed != text
     return tvm.s_tir.Schedule(tvm.script.from_source(changed))
 
