@@ -20,7 +20,7 @@ from torch.utils._sympy.printers import PythonPrinter
 from torch.utils._sympy.value_ranges import ValueRanges
 
 from tvm_sparse.frontends.program.asked_conditions import CONDITIONS, Condition, place_of
-from tvm_sparse.frontends.program.decided_extents import sizes_in, value_of
+from tvm_sparse.frontends.program.decided_extents import environments_of, sizes_in, value_of
 
 _TRIED = 12
 """Sizes of each extent that a condition of several ones is tried with."""
@@ -34,8 +34,7 @@ def conditions_of(program: torch.export.ExportedProgram) -> list[Condition]:
     own = program.graph_module.meta.get(CONDITIONS)
     if own is not None:
         return list(own)
-    environments = {id(e.node.shape_env): e.node.shape_env for e in _opened(program)}
-    guards = [guard for env in environments.values() for guard in env.guards]
+    guards = [guard for env in environments_of(program) for guard in env.guards]
     found = (Condition(g.expr, place_of(g.sloc.framework_loc)) for g in guards)
     return [condition for condition in dict.fromkeys(found) if condition.place]
 
@@ -156,8 +155,3 @@ def _names(program: torch.export.ExportedProgram) -> dict[Any, Any]:
 def _values(program: torch.export.ExportedProgram) -> Iterator[torch.Tensor]:
     values = (node.meta.get("val") for node in program.graph.find_nodes(op="placeholder"))
     return (value for value in values if isinstance(value, torch.Tensor))
-
-
-def _opened(program: torch.export.ExportedProgram) -> Iterator[torch.SymInt]:
-    extents: Iterator[Any] = (extent for value in _values(program) for extent in value.shape)
-    return (extent for extent in extents if isinstance(extent, torch.SymInt))

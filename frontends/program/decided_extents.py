@@ -34,6 +34,19 @@ def layouts_undecided() -> Any:
     return fx_config.patch(backed_size_oblivious=True)  # type: ignore[attr-defined]
 
 
+def opened_in(program: torch.export.ExportedProgram) -> list[torch.SymInt]:
+    """Return the open extents of what ``program`` is called with, in order, each where it is."""
+    values = (node.meta.get("val") for node in program.graph.find_nodes(op="placeholder"))
+    extents = itertools.chain.from_iterable(getattr(value, "shape", ()) for value in values)
+    return [extent for extent in extents if isinstance(extent, torch.SymInt)]
+
+
+def environments_of(program: torch.export.ExportedProgram) -> list[Any]:
+    """Return where PyTorch keeps what it knows of the open extents of ``program``."""
+    found = [extent.node.shape_env for extent in opened_in(program)]
+    return list({id(environment): environment for environment in found}.values())
+
+
 class OpenExtents:
     """The open extents of a program, and the conditions on them that it was traced under.
 
@@ -43,10 +56,7 @@ class OpenExtents:
 
     def __init__(self, program: torch.export.ExportedProgram, *, read: bool = True) -> None:
         """Take the conditions that ``program`` was traced under as ``read``, or as new ones."""
-        nodes = program.graph.find_nodes(op="placeholder")
-        extents = [n for node in nodes for n in getattr(node.meta.get("val"), "shape", ())]
-        opened = [n for n in extents if isinstance(n, torch.SymInt)]
-        self._environments = list({id(n.node.shape_env): n.node.shape_env for n in opened}.values())
+        self._environments = environments_of(program)
         self._extents = _extents(program)
         self._ranges = dict(program.range_constraints)
         self._read = [len(e.guards) if read else 0 for e in self._environments]

@@ -51,12 +51,13 @@ def _is_write(node: fx.Node) -> bool:
 
 def _pure(node: fx.Node) -> OpOverload | None:
     """Return the operator without a write of what ``node`` computes, of one type of elements."""
-    name, overload = str(node.target._schema.name), node.target._overloadname  # type: ignore
+    writes: Any = node.target
+    name, overload = str(writes._schema.name), writes._overloadname
     packet = getattr(aten, name.removeprefix("aten::").removesuffix("_"), None)
     pure = getattr(packet, overload, None) if name.endswith("_") else None
     if not isinstance(pure, OpOverload) or pure._schema.is_mutable:
         return None
-    own, other = node.target._schema.arguments, pure._schema.arguments  # type: ignore
+    own, other = writes._schema.arguments, pure._schema.arguments
     values = [n.meta.get("val") for n in node.all_input_nodes]
     types = {value.dtype for value in values if isinstance(value, torch.Tensor)}
     floating = all(dtype.is_floating_point for dtype in types)

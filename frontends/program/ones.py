@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -16,7 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from tvm_sparse.frontends.program.asked_conditions import Condition
-from tvm_sparse.frontends.program.decided_extents import size_of
+from tvm_sparse.frontends.program.decided_extents import opened_in, size_of
 
 
 def unlike_at_one(program: torch.export.ExportedProgram) -> list[Condition]:
@@ -39,9 +38,7 @@ def unlike_at_one(program: torch.export.ExportedProgram) -> list[Condition]:
 
 def traced_at(program: torch.export.ExportedProgram) -> dict[Any, int]:
     """Return the size of each symbol in the example; three of one without."""
-    values = (node.meta.get("val") for node in program.graph.find_nodes(op="placeholder"))
-    extents = itertools.chain.from_iterable(getattr(value, "shape", ()) for value in values)
-    opened = (extent.node for extent in extents if isinstance(extent, torch.SymInt))
+    opened = (extent.node for extent in opened_in(program))
     return {n.expr: int(n.hint) if n.has_hint() else 3 for n in opened if n.expr.is_Symbol}
 
 

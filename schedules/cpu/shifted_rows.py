@@ -78,6 +78,5 @@ def _share_planes(
     if parts:
         for block in (turn, contract, pack):
             sch.compute_at(block, parts[-1], preserve_unit_loops=True)
-    of_position = ((pack, -2), (contract, -2), (turn, -2))
-    for loop in (*(sch.get_loops(block)[axis] for block, axis in of_position), largest):
+    for loop in (*(sch.get_loops(block)[-2] for block in (pack, contract, turn)), largest):
         sch.parallel(loop)

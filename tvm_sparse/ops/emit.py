@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tvm import s_tir, tirx
+from tvm.script.ir_builder import tirx as T
+
+from tvm_sparse.ops.marks import int64
 
 BLOCK = (
     *("iter_vars", "reads", "writes", "name_hint", "body", "init"),
@@ -41,6 +45,12 @@ def first_column(number: Any, size: int, columns: int) -> Any:
     if columns % size:
         return tirx.min(first, tirx.const(max(0, columns - size), "int64"))
     return first
+
+
+def seen(buffer: Any, shape: Sequence[Any]) -> Any:
+    """Return a buffer on the memory of another one, with other axes; inside of a loop."""
+    declared = T.decl_buffer(int64(tuple(shape)), str(buffer.dtype), data=buffer.data)
+    return T.buffer_proxy(declared)
 
 
 def lanes_from(first: Any, lanes: int) -> Any:

@@ -11,8 +11,8 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from tvm_sparse.ops.emit import unravel
-from tvm_sparse.ops.marks import flat, int64
+from tvm_sparse.ops.emit import seen, unravel
+from tvm_sparse.ops.marks import flat
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,8 @@ class Borders:
         It has ``images`` times the positions, and ``channels`` last. The borders of the first axis
         go all along the others; those of each later axis are between those of the axes before it.
         """
-        shape, dtype = int64((images, self.positions, channels)), str(output.dtype)
         with IRBuilder() as builder, T.serial(0, tirx.const(images, "int64")) as image:
-            result = T.buffer_proxy(T.decl_buffer(shape, dtype, data=output.data))
+            result = seen(output, (images, self.positions, channels))
             for axis, (width, extent) in enumerate(zip(self.before, self.inside, strict=True)):
                 for start, rows in ((0, width), (width + extent, self.after[axis])):
                     if rows:

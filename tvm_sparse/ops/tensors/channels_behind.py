@@ -11,7 +11,7 @@ from tvm import te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from tvm_sparse.ops.emit import unravel
+from tvm_sparse.ops.emit import seen, unravel
 from tvm_sparse.ops.marks import int64
 from tvm_sparse.ops.tensors.borders import Borders
 from tvm_sparse.ops.transpose import LANES, interleaved
@@ -32,8 +32,8 @@ def channels_behind(x: te.Tensor, shape: Sequence[Any], borders: Borders) -> te.
         high, wide = borders.whole[:-1], borders.whole[-1]
         with IRBuilder() as builder, T.serial(0, *int64((images,))) as image:
             with T.parallel(0, *int64((math.prod(high),))) as line:
-                source = _seen(inputs[0], shape)
-                result = _seen(outputs[0], (images, *high, wide * channels))
+                source = seen(inputs[0], shape)
+                result = seen(outputs[0], (images, *high, wide * channels))
                 lines.move(source, result, image, unravel(line, high))
         return builder.get()
 
@@ -105,9 +105,3 @@ class _Lines:
                 vectors()
             with T.Else():
                 singly()
-
-
-def _seen(buffer: Any, shape: Sequence[Any]) -> Any:
-    """Return a buffer on the memory of another one, with other axes."""
-    declared = T.decl_buffer(int64(tuple(shape)), str(buffer.dtype), data=buffer.data)
-    return T.buffer_proxy(declared)

@@ -11,8 +11,7 @@ from tvm import te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from tvm_sparse.ops.emit import unravel
-from tvm_sparse.ops.marks import int64
+from tvm_sparse.ops.emit import seen, unravel
 from tvm_sparse.ops.tensors.borders import Borders
 from tvm_sparse.ops.transpose import LANES, interleaved, transpose_tile
 
@@ -134,7 +133,7 @@ def permute(
         with IRBuilder() as builder, loops[0](0, tirx.const(math.prod(counts), "int64")) as n:
             *outer, tile = unravel(n, counts)
             index = dict(zip(others, outer, strict=True))
-            moves = _Moves(plain, _seen(inputs[0], shape, dtype), outputs[0], borders)
+            moves = _Moves(plain, seen(inputs[0], shape), outputs[0], borders)
             move = moves.interleave if plain.interleaves() else moves.turn
             with loops[1](0, tirx.const(-(-shape[last] // LANES), "int64")) as across:
                 move(index, tile, _first(across, shape[last]))
@@ -166,7 +165,7 @@ class _Moves:
         outer, last = self.plain.axes[: -len(rows)], len(shape) - 1
         inside = tuple(shape[axis] for axis in rows)
         extents = [self._positions if axis == last else shape[axis] for axis in outer]
-        result = _seen(self.output, [*extents, math.prod(inside)], str(self.output.dtype))
+        result = seen(self.output, [*extents, math.prod(inside)])
         row = _first(tile, math.prod(inside))
         lanes = [tirx.const(lane, "int64") for lane in range(LANES)]
         places = [dict(zip(rows, unravel(row + lane, inside), strict=True)) for lane in lanes]
@@ -181,7 +180,7 @@ class _Moves:
         count = self.plain.shape[rows]
         loaded = [self._loaded(at | {rows: tirx.const(i, "int64")}, column) for i in range(count)]
         extents = [*(self.plain.shape[axis] for axis in axes), self.plain.shape[-1] * count]
-        result = _seen(self.output, extents, str(self.output.dtype))
+        result = seen(self.output, extents)
         index = [*(at[axis] for axis in axes), tirx.Ramp(column * count, 1, self._lanes * count)]
         result[tuple(index)] = interleaved(loaded)
 
@@ -202,11 +201,6 @@ class _Moves:
         """Return a vector of the contiguous axis."""
         *outer, _ = range(len(self.plain.shape))
         return self.source[(*(index[axis] for axis in outer), tirx.Ramp(column, 1, self._lanes))]
-
-
-def _seen(buffer: Any, shape: Sequence[int], dtype: str) -> Any:
-    """Return a buffer on the memory of another one, with other axes."""
-    return T.buffer_proxy(T.decl_buffer(int64(tuple(shape)), dtype, data=buffer.data))
 
 
 def _first(tile: Any, extent: int) -> Any:
