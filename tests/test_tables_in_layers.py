@@ -10,7 +10,7 @@ from torch import nn
 import tvm_sparse as ts
 from tests.kernels import host
 from tvm_sparse.comparison.quantized import quantize
-from tvm_sparse.comparison.reference import onnxruntime_session
+from tvm_sparse.comparison.reference import fed, onnxruntime_session
 from tvm_sparse.machine.registry import machine_of
 
 fuses = pytest.mark.skipif(
@@ -23,7 +23,7 @@ def compiled(module, x, path):
     plain, file = path / "plain.onnx", path / "bytes.onnx"
     torch.onnx.export(module.eval(), (x,), dynamo=True, verbose=False).save(plain)
     quantize(plain, file, [x.numpy()])
-    expected = onnxruntime_session(str(file), [x.numpy()], 1, optimised=False)()[0]
+    expected = fed(onnxruntime_session(str(file), 1, optimised=False), [x.numpy()])()[0]
     return ts.compile(file, config=ts.Config(measure=False)), expected
 
 

@@ -33,7 +33,7 @@ from benchmarks.peers.model_runtimes import BASELINES, INT8, OPENERS, QUANTIZED,
 from tvm_sparse.base.memory import give_back
 from tvm_sparse.base.targets import parse_target
 from tvm_sparse.comparison.profile import timed
-from tvm_sparse.comparison.reference import onnxruntime_session
+from tvm_sparse.comparison.reference import fed, onnxruntime_session
 from tvm_sparse.schedules.kernel import Kernel
 
 INPUTS, EXPECTED, FACTS, ARTIFACT = "inputs.npy", "expected.npy", "facts.json", "model.tvms"
@@ -162,7 +162,8 @@ def _source(model: Any, x: torch.Tensor, folder: Path, options: Options) -> tupl
     if not file.exists():
         write_quantized(model, x, file)
     inputs = np.load(folder.parent / INPUTS)
-    programs = [onnxruntime_session(str(file), [x], 1, optimised=False) for x in inputs]
+    session = onnxruntime_session(str(file), 1, optimised=False)
+    programs = [fed(session, [x]) for x in inputs]
     np.save(folder / QUANTIZED_EXPECTED, np.stack([program()[0] for program in programs]))
     return (file,)
 

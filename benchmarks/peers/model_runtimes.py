@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from tvm_sparse.comparison.quantized import quantize
-from tvm_sparse.comparison.reference import onnxruntime_session
+from tvm_sparse.comparison.reference import fed, onnxruntime_session
 
 QUANTIZED = "int8.onnx"
 INT8 = " int8"
@@ -79,7 +79,7 @@ def _open_openvino(file: Path, x: np.ndarray, threads: int) -> Callable[[], Any]
 
 
 def _open_onnx(file: Path, x: np.ndarray, threads: int) -> Callable[[], Any]:
-    program = onnxruntime_session(str(file), [x], threads)
+    program = fed(onnxruntime_session(str(file), threads), [x])
     return lambda: program()[0]
 
 

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import torch
 
 from tvm_sparse.comparison import reference, runtimes
 
@@ -57,3 +58,33 @@ def test_a_picture_that_cannot_be_written_is_refused_first(call, here):
 def test_a_gpu_that_is_not_there_is_refused_before_anything_is_compiled(call, here):
     error = call("bench", "missing.pt2", "--target", "cuda:sm_90", status=1).stderr
     assert "--target: code for 'cuda:sm_90' does not run on this machine" in error
+
+
+@pytest.fixture
+def open_rows(here, small):
+    """``small`` with an open batch."""
+    rows = {0: torch.export.Dim("rows", max=64)}
+    program = torch.export.export(small, (torch.rand(3, 64),), dynamic_shapes=(rows,))
+    torch.export.save(program, here / "open.pt2")
+    return here / "open.pt2"
+
+
+def test_each_set_of_sizes_of_open_extents_is_timed(call, call_json, open_rows):
+    sizes = ["--at", "batch=2", "--at", "batch=5"]
+    printed = call_json("bench", open_rows, *sizes, "--rounds", 2)
+    assert [row["at"] for row in printed["rows"]] == 3 * [{"batch": 2}] + 3 * [{"batch": 5}]
+    told = call("bench", open_rows, *sizes, "--rounds", 2).stdout.splitlines()
+    assert "at batch=2:" in told
+    assert [line.rpartition(" ")[2] for line in told[-2:]] == ["batch=2", "batch=5"]
+
+
+def test_open_extents_that_are_not_asked_are_named(call_json, open_rows):
+    rows = call_json("bench", open_rows, "--rounds", 2)["rows"]
+    assert {str(row["at"]) for row in rows} == {"{'batch': 1}"}
+
+
+def test_sizes_that_say_nothing_are_refused(call, open_rows):
+    assert "no input's; expected batch" in call("bench", open_rows, "--at", "T=2", status=1).stderr
+    both = ["--at", "batch=2", "--input", "x.npy"]
+    assert "given inputs have their sizes" in call("bench", open_rows, *both, status=2).stderr
+    assert "is not like B=8" in call("bench", open_rows, "--at", "batch", status=2).stderr

@@ -198,3 +198,15 @@ def test_open_extents_of_a_file_are_fixed_and_bounded(call, here):
     assert tvm_sparse_runtime.load("out.tvms").inputs[0].shape == (2, 5, 16)
     error = call("compile", "rows.onnx", "--shape", "2,5,17", "--dry-run", status=1).stderr
     assert "which the file fixes" in " ".join(error.split())
+
+
+def test_a_check_of_open_extents_says_its_sizes(call, here, small):
+    rows = {0: torch.export.Dim("rows", max=64)}
+    program = torch.export.export(small, (torch.rand(3, 64),), dynamic_shapes=(rows,))
+    torch.export.save(program, here / "open.pt2")
+    options = ["--dry-run", "--no-measure"]
+    assert "at batch=1" in call("compile", "open.pt2", *options, "--check").stdout
+    asked = call("compile", "open.pt2", *options, "--check", "--at", "batch=7").stdout
+    assert "the speed of the source at batch=7" in " ".join(asked.split())
+    alone = call("compile", "open.pt2", *options, "--at", "batch=7", status=2).stderr
+    assert "for --check" in alone

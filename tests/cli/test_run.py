@@ -140,3 +140,17 @@ def test_warm_up_is_not_counted():
     found = timed(lambda: calls.append(0), 5)
     assert found["repeat"] == 5
     assert len(calls) > 5
+
+
+def test_open_extents_are_made_at_the_sizes_that_are_asked(call, call_json, here, small):
+    rows = {0: torch.export.Dim("rows", max=64)}
+    library = ts.compile(
+        small, (torch.rand(3, 64),), dynamic_shapes=(rows,), config=ts.Config(measure=False)
+    )
+    library.export(here / "open.tvms")
+    assert "random inputs at rows=1" in call("run", "open.tvms").stderr
+    (output,) = call_json("run", "open.tvms", "--at", "rows=5")["outputs"]
+    assert output["shape"] == [5, 32]
+    twice = ["--at", "rows=5", "--at", "rows=6"]
+    assert "one set of sizes" in call("run", "open.tvms", *twice, status=2).stderr
+    assert "rows = 0 to 64" in call("run", "open.tvms", "--at", "rows=65", status=1).stderr

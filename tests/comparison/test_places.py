@@ -82,8 +82,11 @@ def test_a_whole_race(gpu, dtype, tmp_path):
     source = ts.load(str(path))
     library = ts.compile(source, config=config)
     array = x.float().numpy().astype(ml_dtypes.bfloat16 if dtype == torch.bfloat16 else "f4")
-    of = Race(str(path), source, library, [array], None, 1, gpu)
-    rows, missing = raced(of, 3, [*gpu.runtimes], None)
+    options = {"weights": None, "threads": 1, "progress": None}
+    of = Race.of(str(path), source, library, gpu, **options)
+    np.save(tmp_path / "x.npy", array)
+    (run,) = of.runs([tmp_path / "x.npy"], None)
+    rows, missing = raced(of, run, 3, [*gpu.runtimes], None)
     names = {row.program for row in rows}
     assert names == {OURS, OURS_DENSE, "PyTorch eager", "torch.compile max-autotune"}
     assert all(row.error < programs.tolerance([array]) for row in rows)

@@ -13,7 +13,7 @@ def test_masks_are_part_of_what_counts_as_right(rng=np.random.default_rng(0)):
     model = nn.Linear(8, 4)
     prune.l1_unstructured(model, "weight", 0.5)
     x = rng.standard_normal((2, 8)).astype(np.float32)
-    (got,) = reference(model, [x])()
+    (got,) = reference(model)([x])()
     with torch.no_grad():
         np.testing.assert_allclose(got, model(torch.from_numpy(x)).numpy(), rtol=1e-6)
 
@@ -36,7 +36,7 @@ def test_exported_programs_take_their_tensors_however_they_nest_them(tmp_path):
     named = {"scale": torch.tensor([5.0]), "flag": True}
     torch.export.save(torch.export.export(Nested(), (pair,), named), tmp_path / "nested.pt2")
     tensors = [np.float32([3]), np.float32([1]), np.float32([5])]
-    (got,) = reference(tmp_path / "nested.pt2", tensors)()
+    (got,) = reference(tmp_path / "nested.pt2")(tensors)()
     assert list(got) == [10]
 
 
@@ -45,14 +45,14 @@ def test_an_onnx_file_is_run_by_onnxruntime(tmp_path):
     model = nn.Linear(8, 4).eval()
     x = torch.rand(2, 8)
     case(model, [x.numpy()], 1).onnx_file(tmp_path).rename(tmp_path / "m.onnx")
-    (got,) = reference(tmp_path / "m.onnx", [x.numpy()])()
+    (got,) = reference(tmp_path / "m.onnx")([x.numpy()])()
     np.testing.assert_allclose(got, model(x).detach().numpy(), rtol=1e-5, atol=1e-6)
 
 
 def test_without_onnxruntime_the_reason_is_given(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(InputError, match="onnxruntime is not installed"):
-        reference("m.onnx", [])
+        reference("m.onnx")
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,20 @@ def test_pytorch_does_not_read_onnx_files(tmp_path):
         assert found == ({}, dict.fromkeys(names, "does not read ONNX files"))
 
 
+def test_files_with_weights_beside_them_are_quantized(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    source = runtimes.case(network().eval(), [X], 1).onnx_file(tmp_path)
+    apart = tmp_path / "apart.onnx"
+    told = {"save_as_external_data": True, "location": "apart.data", "size_threshold": 0}
+    onnx.save(onnx.load(str(source)), str(apart), **told)
+    with runtimes.programs(runtimes.case(apart, [X], 1), ["onnxruntime int8"]) as found:
+        programs, missing = found
+        assert not missing
+        wanted = network().eval()(torch.from_numpy(X)).detach().numpy()
+        assert largest_error(programs["onnxruntime int8"](), [wanted]) < 0.1
+
+
 def test_a_model_is_written_as_onnx_once_for_all_runtimes(tmp_path, monkeypatch):
     given = runtimes.case(network(), [X], 1)
     assert given.onnx_file(tmp_path).is_file()

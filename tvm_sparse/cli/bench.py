@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tvm_sparse.base.made_inputs import told
 from tvm_sparse.base.progress import bars
 from tvm_sparse.cli import console, outputs, tables
 from tvm_sparse.cli.options import (
@@ -18,18 +20,19 @@ from tvm_sparse.cli.options import (
     Examples,
     Json,
     Shapes,
+    Sizes,
     Source,
     Weights,
     load_model,
+    refuse_both,
     use_threads,
 )
 from tvm_sparse.errors import InputError
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from tvm_sparse.base.progress import ReportProgress
     from tvm_sparse.comparison.latency import Latency
+    from tvm_sparse.comparison.own_runs import Run
     from tvm_sparse.comparison.places import Place
     from tvm_sparse.frontends.model import Model
     from tvm_sparse.program.library import Library
@@ -39,13 +42,17 @@ OURS, OURS_DENSE = "tvm-sparse", "tvm-sparse, all dense"
 
 @dataclass(frozen=True)
 class Row:
-    """One program: microseconds of a call, relative error against the source, speed of ours."""
+    """One program: microseconds of a call, relative error against the source, speed of ours.
+
+    ``at`` are the open extents of its inputs.
+    """
 
     program: str
     median_us: float
     p99_us: float
     error: float
     speedup: float
+    at: dict[str, int]
 
 
 def bench_command(
@@ -54,6 +61,7 @@ def bench_command(
     shape: Shapes = None,
     input: Examples = None,
     bound: Bounds = None,
+    at: Sizes = None,
     weights: Weights = None,
     target: Annotated[
         str, typer.Option(help="cpu, or cuda: this machine's GPU, timed without the host.")
@@ -81,9 +89,9 @@ def bench_command(
     use_threads(threads)
     with console.errors(debug):
         outputs.check_file(picture)
+        refuse_both(input, at)
         import tvm_sparse as ts
         from tvm_sparse.base.targets import parse_target
-        from tvm_sparse.comparison import programs
         from tvm_sparse.comparison.places import place_of
 
         resolved = parse_target(target)
@@ -96,10 +104,22 @@ def bench_command(
                 source, target=target, shapes=shape, files=input, weights=weights, bounds=bound
             )
             library = ts.compile(model, target=resolved.target, progress=progress)
-            inputs = programs.inputs_for(model, input)
-            race = Race(source, model, library, inputs, weights, threads, place)
+            race = Race.of(
+                source,
+                model,
+                library,
+                place,
+                weights=weights,
+                threads=threads,
+                progress=progress,
+            )
+            rows: list[Row] = []
+            missing: dict[str, str] = {}
             with place.exact():
-                rows, missing = raced(race, rounds, names, progress)
+                for run in race.runs(input, at):
+                    timed, left_out = raced(race, run, rounds, names, progress)
+                    rows += timed
+                    missing |= left_out
         if picture is not None:
             from tvm_sparse.report import bars as chart
 
@@ -111,38 +131,61 @@ def bench_command(
 
 @dataclass(frozen=True)
 class Race:
-    """A model as SOURCE and as a library, with inputs and what else its programs are made of."""
+    """A model as SOURCE, as our programs by name, and what else its programs are made of."""
 
     source: str
-    model: Model
-    library: Library
-    inputs: Sequence[np.ndarray]
+    ours: Mapping[str, Library]
     weights: Path | None
     threads: int
     place: Place
 
+    @classmethod
+    def of(
+        cls,
+        source: str,
+        model: Model,
+        library: Library,
+        place: Place,
+        *,
+        weights: Path | None,
+        threads: int,
+        progress: ReportProgress | None,
+    ) -> Race:
+        """Compile ``model``, of which ``library`` was made, all dense as well."""
+        import tvm_sparse as ts
+
+        config = ts.Config(sparse=False)
+        dense = ts.compile(model, target=library.target, config=config, progress=progress)
+        return cls(source, {OURS: library, OURS_DENSE: dense}, weights, threads, place)
+
+    def runs(
+        self, files: Sequence[Path] | None, at: Sequence[Mapping[str, int]] | None
+    ) -> list[Run]:
+        """Return a run of the source for each set of sizes."""
+        from tvm_sparse.comparison import own_runs, reference
+
+        theirs = reference.reference(self.source, self.weights)
+        sizes = at or (None,)
+        return [own_runs.own_runs(self.ours[OURS], theirs, files, size)[0] for size in sizes]
+
 
 def raced(
-    of: Race, rounds: int, names: Sequence[str], progress: ReportProgress | None
+    of: Race, run: Run, rounds: int, names: Sequence[str], progress: ReportProgress | None
 ) -> tuple[list[Row], dict[str, str]]:
-    """Return rows of our programs and of the runtimes ``names``, the fastest first.
+    """Return rows of our programs and of the runtimes ``names`` on one run, the fastest first.
 
     With them, the reason for each program that has none.
     """
-    import tvm_sparse as ts
     from tvm_sparse.comparison import programs, reference, runtimes
 
-    place, target = of.place, of.library.target
-    dense = ts.compile(of.model, target=target, config=ts.Config(sparse=False), progress=progress)
-    ours, given = {OURS: of.library, OURS_DENSE: dense}, place.put(of.inputs)
-    mine = {name: place.ours(partial(library.run, *given)) for name, library in ours.items()}
-    wanted = reference.reference(of.source, of.inputs, of.weights)()
-    case = runtimes.case(of.source, of.inputs, of.threads, of.weights)
+    place, given = of.place, of.place.put(run.inputs)
+    mine = {name: place.ours(partial(library.run, *given)) for name, library in of.ours.items()}
+    case = runtimes.case(of.source, run.inputs, of.threads, of.weights)
     with runtimes.programs(case, names, place.runtimes) as (others, left_out):
         everyone, missing = mine | others, dict(left_out)
         found = {name: reference.arrays(program()) for name, program in everyone.items()}
-        errors = {name: reference.largest_error(found[name], wanted) for name in everyone}
-        exact, most = errors.keys() - {*place.int8}, programs.tolerance(of.inputs)
+        errors = {name: reference.largest_error(found[name], run.outputs) for name in everyone}
+        exact, most = errors.keys() - {*place.int8}, programs.tolerance(run.inputs)
         wrong = {n for n in exact if not errors[n] <= most}
         if OURS in wrong:
             raise InputError(of.source, f"is computed wrongly (error {errors[OURS]:.2g})", "a bug")
@@ -151,13 +194,15 @@ def raced(
         times, late = place.times(right, rounds, progress)
     if OURS in late:
         raise InputError(of.source, late[OURS], "a host that is idle", "close other programs")
-    return _rows(times, errors), missing | late
+    return _rows(times, errors, run.extents), missing | late
 
 
-def _rows(times: dict[str, Latency], errors: dict[str, float]) -> list[Row]:
+def _rows(
+    times: dict[str, Latency], errors: dict[str, float], extents: dict[str, int]
+) -> list[Row]:
     ours = times[OURS].median_us
     rows = [
-        Row(name, t.median_us, t.p99_us, errors[name], t.median_us / ours)
+        Row(name, t.median_us, t.p99_us, errors[name], t.median_us / ours, extents)
         for name, t in times.items()
     ]
     return sorted(rows, key=lambda row: row.median_us)
@@ -167,14 +212,23 @@ def _show(rows: list[Row], missing: dict[str, str], facts: dict[str, Any], json:
     if json:
         console.show_json({**facts, "rows": [asdict(row) for row in rows], "missing": missing})
         return
+    for at, group in groupby(rows, lambda row: row.at):
+        _show_group([*group], told(at))
+    for name, reason in missing.items():
+        console.show(f"not timed: {name}: {reason}")
+    for at, group in groupby(rows, lambda row: row.at):
+        others = [row for row in group if row.program not in (OURS, OURS_DENSE)]
+        if others:
+            best, where = others[0], f" {told(at)}" if at else ""
+            faster = f"{best.speedup:.2f}x the speed of the fastest other ({best.program})"
+            console.show(faster + where)
+
+
+def _show_group(rows: list[Row], title: str) -> None:
     cells = [
         (r.program, f"{r.median_us:.1f}", f"{r.p99_us:.1f}", f"{r.error:.1e}", f"{r.speedup:.2f}x")
         for r in rows
     ]
+    if title:
+        console.show(f"{title}:")
     console.show(tables.table(("program", "median us", "p99 us", "error", "ours over it"), cells))
-    for name, reason in missing.items():
-        console.show(f"not timed: {name}: {reason}")
-    others = [row for row in rows if row.program not in (OURS, OURS_DENSE)]
-    if others:
-        best = others[0]
-        console.show(f"{best.speedup:.2f}x the speed of the fastest other ({best.program})")

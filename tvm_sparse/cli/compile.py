@@ -20,11 +20,13 @@ from tvm_sparse.cli.options import (
     Json,
     Outputs,
     Shapes,
+    Sizes,
     Source,
     Weights,
     constants,
     example_inputs,
     load_model,
+    refuse_both,
 )
 from tvm_sparse.cli.outputs import check_file
 
@@ -105,6 +107,7 @@ def compile_command(
     check: Annotated[
         bool, typer.Option("--check", help="Run the source beside the result, and compare both.")
     ] = False,
+    at: Sizes = None,
     plan: Promise = None,
     json: Json = False,
     debug: Debug = False,
@@ -119,6 +122,9 @@ def compile_command(
     with console.errors(debug):
         import tvm_sparse as ts
 
+        refuse_both(input, at)
+        if at and not check:
+            raise typer.BadParameter("says sizes for --check", param_hint="--at")
         _look_first(output if not dry_run else None, report, force)
         rounds = precision != ts.Config.precision
         _refuse_ignored(source, shape, input, check or rounds)
@@ -158,7 +164,9 @@ def compile_command(
             from tvm_sparse.comparison.beside import beside_source
             from tvm_sparse.frontends.files.part import part_of
 
-            checked = beside_source(library, source, input, weights, part_of(outputs, fixed))
+            checked = beside_source(
+                library, source, input, weights, part=part_of(outputs, fixed), at=at
+            )
         written = None
         if output is not None and not dry_run:
             library.export(output, force=force, sign=sign)

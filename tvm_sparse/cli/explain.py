@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tvm_sparse.base.made_inputs import told
 from tvm_sparse.base.progress import bars
 from tvm_sparse.cli import bench, console, tables
 from tvm_sparse.cli.options import (
@@ -66,7 +67,6 @@ def explain_command(
     with console.errors(debug):
         import tvm_sparse as ts
         from tvm_sparse.base.targets import parse_target
-        from tvm_sparse.comparison import programs
         from tvm_sparse.comparison.places import place_of
         from tvm_sparse.inspection.explain import advise
 
@@ -81,9 +81,17 @@ def explain_command(
             made_for = parse_target(target)
             if whole and made_for.runs_here:
                 place = place_of(made_for.target, made_for.runs_here, target)
-                inputs = programs.inputs_for(model, input)
-                race = bench.Race(source, model, library, inputs, weights, threads, place)
-                rows, missing = bench.raced(race, ROUNDS, place.int8, progress)
+                race = bench.Race.of(
+                    source,
+                    model,
+                    library,
+                    place,
+                    weights=weights,
+                    threads=threads,
+                    progress=progress,
+                )
+                (run,) = race.runs(input, None)
+                rows, missing = bench.raced(race, run, ROUNDS, place.int8, progress)
         _show(advice, rows, missing, json)
 
 
@@ -97,7 +105,8 @@ def _show(advice: list[Advice], rows: list[bench.Row], missing: dict[str, str], 
         console.show(f"{layer.layer}: {layer.chosen}, {layer.reason}")
     for row in rows:
         times = f"{row.median_us:.1f} us, ours is {row.speedup:.2f}x its speed"
-        console.show(f"the whole in {row.program}: {times}")
+        where = f" {told(row.at)}" if row.at else ""
+        console.show(f"the whole in {row.program}{where}: {times}")
     for name, reason in missing.items():
         console.show(f"not timed: {name}: {reason}")
 

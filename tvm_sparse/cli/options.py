@@ -135,6 +135,32 @@ def parse_bound(text: str) -> Bound:
     raise typer.BadParameter(f"'{text}' is not like N=32 or N=8:32")
 
 
+def parse_sizes(text: str) -> dict[str, int]:
+    """Read ``B=8,T=64``."""
+    found = {}
+    for part in text.split(","):
+        name, _, size = part.partition("=")
+        if not name.strip() or not size.strip().isdecimal() or int(size) < 1:
+            raise typer.BadParameter(f"'{text}' is not like B=8,T=64")
+        found[name.strip()] = int(size)
+    return found
+
+
+def refuse_both(files: list[Path] | None, at: list[Any] | None) -> None:
+    """Refuse sizes for inputs that are given."""
+    if files and at:
+        raise typer.BadParameter("given inputs have their sizes", param_hint="--at")
+
+
+Sizes = Annotated[
+    list[Any] | None,
+    typer.Option(
+        "--at",
+        parser=parse_sizes,
+        metavar="NAME=SIZE,...",
+        help="Open extents of the inputs that are made; once for each set of sizes.",
+    ),
+]
 Shapes = Annotated[
     list[InputShape] | None,
     typer.Option(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from json import dumps
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,11 +14,13 @@ import numpy as np
 import typer
 
 from tvm_sparse.base.array_files import read_array
+from tvm_sparse.base.made_inputs import made_inputs, sizes, told
 from tvm_sparse.cli import console, tables
-from tvm_sparse.cli.options import Debug, Json, random_array
+from tvm_sparse.cli.options import Debug, Json, Sizes, refuse_both
 from tvm_sparse.cli.outputs import check_file
 from tvm_sparse.errors import InputError
 from tvm_sparse_runtime.array_files import BFLOAT16, arguments, is_rounded, numbers, write_array
+from tvm_sparse_runtime.errors import SparseRuntimeError
 from tvm_sparse_runtime.spec import TensorSpec
 
 WARM_UP = 3
@@ -32,6 +35,7 @@ def run_command(
             "--input", metavar="FILE", help="A .npy file; once for each input. Random if unset."
         ),
     ] = None,
+    at: Sizes = None,
     output: Annotated[
         list[Path] | None,
         typer.Option(
@@ -56,11 +60,13 @@ def run_command(
     """Load an artifact, call it, write its outputs, and time it if asked."""
     with console.errors(debug):
         check_file(trace)
+        refuse_both(input, at)
         import tvm_sparse_runtime as runtime
         from tvm_sparse_runtime.trace import trace as traced
 
         library = runtime.load(artifact, threads=threads)
-        arrays = arguments(_inputs(library, input), library.inputs, library.outputs)
+        given = _inputs(library, input, _one(at))
+        arrays = arguments(given, library.inputs, library.outputs)
         outputs = [numbers(found) for found in library.run(*arrays)]
         _save(outputs, output or [], library.outputs)
         latency = timed(lambda: library.run(*arrays), repeat) if repeat else None
@@ -69,19 +75,28 @@ def run_command(
         _show(library.outputs, outputs, latency, json)
 
 
-def _inputs(library: Any, files: list[Path] | None) -> list[np.ndarray]:
+def _one(at: list[Any] | None) -> dict[str, int] | None:
+    """Return the sizes of the one call that is made."""
+    if at and len(at) > 1:
+        raise typer.BadParameter("one set of sizes makes a call", param_hint="--at")
+    return at[0] if at else None
+
+
+def _inputs(library: Any, files: list[Path] | None, at: dict[str, int] | None) -> list[np.ndarray]:
     if files:
         arrays = [read_array(f) for f in files]
         for file, array, spec in zip(files, arrays, library.inputs, strict=False):
             if is_rounded(array, spec):
                 console.note(f"{file}: float32, rounded to bfloat16")
         return arrays
-    dynamic = [spec for spec in library.inputs if any(isinstance(e, str) for e in spec.shape)]
-    if dynamic:
-        raise InputError(
-            f"input '{dynamic[0].name}'", f"has an open shape, {dynamic[0]}", "--input x.npy"
-        )
-    return [random_array(spec.shape, spec.dtype) for spec in library.inputs]
+    for extents in sizes(library.inputs, library.bounds, at):
+        made = made_inputs(library.inputs, extents)
+        with suppress(SparseRuntimeError):  # what the model asserts
+            library.run(*made)
+            break
+    if extents:
+        console.note(f"random inputs {told(extents)}; --at has others")
+    return made
 
 
 def _save(outputs: list[np.ndarray], files: list[Path], specs: Sequence[TensorSpec]) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from tvm_sparse.base.made_inputs import made_inputs, sizes
 from tvm_sparse.base.names import layer_of
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.ops.tensors.sums_of_products import products
@@ -20,7 +21,6 @@ from tvm_sparse.passes.finish.assemble import seen
 from tvm_sparse.passes.graph.rewrite import op_name
 from tvm_sparse.schedules.kernel import Kernel, is_contraction
 from tvm_sparse_runtime import engine
-from tvm_sparse_runtime.extents import Bounds, evaluate
 
 
 def planned_kernels(mod: tvm.IRModule, rules: dict[str, str | None]) -> list[Kernel]:
@@ -84,32 +84,6 @@ def _layer(parameter: str) -> str:
     return layer_of(head)
 
 
-def random_inputs(specs: Sequence[Any], bounds: Bounds | None = None) -> list[np.ndarray]:
-    """Return a random array for each specification.
-
-    Open extents are one, or as small as ``bounds`` lets them be. Integers are zero, which every
-    table of embeddings has.
-    """
-    rng = np.random.default_rng(0)
-    lowest = {name: max(1, low) for name, (low, _) in (bounds or {}).items()}
-    found = []
-    for spec in specs:
-        shape = tuple(e if isinstance(e, int) else _extent(e, lowest) for e in spec.shape)
-        real = np.dtype(spec.dtype).kind in "fV"  # bfloat16 is none of NumPy's own
-        values = rng.standard_normal(shape) if real else np.zeros(shape)
-        found.append(values.astype(spec.dtype))
-    return found
-
-
-def _extent(expression: str, lowest: dict[str, int]) -> int:
-    """Return the extent that an expression of symbols has where each is as small as it may be."""
-    try:
-        names = {n.id for n in ast.walk(ast.parse(expression)) if isinstance(n, ast.Name)}
-    except SyntaxError:
-        names = set()
-    return evaluate(expression, {**dict.fromkeys(names, 1), **lowest}) or 1
-
-
 def profile(library: Any, inputs: Sequence[Any], repeat: int = 10) -> list[Kernel]:
     """Run ``library`` and return its kernels in call order with their times.
 
@@ -132,14 +106,14 @@ def profile(library: Any, inputs: Sequence[Any], repeat: int = 10) -> list[Kerne
 
 
 def profile_blindly(library: Any, repeat: int = 10) -> list[Kernel]:
-    """Return what :func:`profile` returns for random inputs.
+    """Return what :func:`profile` returns for inputs made here.
 
     There are no times where these are not what the model asserts of its inputs.
     """
-    try:
-        return profile(library, random_inputs(library.inputs, library.bounds), repeat)
-    except AssertionError:
-        return list(library.kernels)
+    for extents in sizes(library.inputs, library.bounds):
+        with suppress(AssertionError):
+            return profile(library, made_inputs(library.inputs, extents), repeat)
+    return list(library.kernels)
 
 
 def timed(library: Any, inputs: Sequence[Any], repeat: int = 10) -> tuple[list[Kernel], float]:

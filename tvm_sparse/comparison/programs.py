@@ -1,28 +1,17 @@
-"""Inputs and calls that make programs comparable."""
+"""Calls and tolerances that make programs comparable."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-from tvm_sparse.base.array_files import read_array
-from tvm_sparse.comparison.profile import random_inputs
 
 TOLERANCE = 1e-3
 """Relative error up to which a program in float32 computes the same as another."""
 
 NARROW = {"float16": 2e-2, "bfloat16": 1e-1}
 """The same for programs that multiply in these types."""
-
-
-def inputs_for(model: Any, files: Sequence[Path] | None = None) -> list[np.ndarray]:
-    """Return the arrays in ``files``, or random ones for the inputs of a model or library."""
-    if files:
-        return [read_array(path) for path in files]
-    return random_inputs(model.inputs, model.bounds)
 
 
 def tolerance(inputs: Sequence[np.ndarray]) -> float:

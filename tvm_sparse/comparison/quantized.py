@@ -30,7 +30,10 @@ def quantize(source: Path, result: Path, inputs: Sequence[np.ndarray]) -> None:
             return self.left.pop() if self.left else None
 
     ready = result.with_suffix(".ready.onnx")
-    quant_pre_process(str(source), str(ready), skip_symbolic_shape=True)
+    whole = result.with_suffix(".whole.onnx")  # what reads it refuses links to files of weights
+    onnx.save(onnx.load(str(source)), str(whole))
+    quant_pre_process(str(whole), str(ready), skip_symbolic_shape=True)
+    whole.unlink()
     graph = onnx.load(str(ready), load_external_data=False).graph
     weights = {w.name for w in graph.initializer}
     quantization.quantize_static(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import tempfile
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,9 @@ from tvm_sparse.frontends.load import open_source
 
 Program = Callable[[], list[np.ndarray]]
 """Runs a model on inputs that it already has, and returns all its outputs."""
+
+Reference = Callable[[Sequence[np.ndarray]], Program]
+"""Makes a program of inputs."""
 
 
 def is_onnx(source: Any) -> bool:
@@ -66,13 +70,8 @@ def arrays(outputs: Any) -> list[np.ndarray]:
     return [to_numpy(x, "output") if hasattr(x, "detach") else np.asarray(x) for x in leaves]
 
 
-def reference(
-    source: Any,
-    inputs: Sequence[np.ndarray],
-    weights: Path | None = None,
-    part: Part | None = None,
-) -> Program:
-    """Return the program whose outputs count as right, that of a ``part`` of an ONNX file if given.
+def reference(source: Any, weights: Path | None = None, part: Part | None = None) -> Reference:
+    """Return what makes the program whose outputs count as right, a ``part`` of a file if given.
 
     Raises
     ------
@@ -80,7 +79,7 @@ def reference(
         An ONNX file, and onnxruntime is not installed.
     """
     if not is_onnx(source):
-        return eager(torch_module(source, weights), inputs)
+        return partial(eager, torch_module(source, weights))
     if importlib.util.find_spec("onnxruntime") is None:
         raise InputError(
             str(source),
@@ -88,17 +87,15 @@ def reference(
             todo="pip install onnxruntime",
         )
     if not part:
-        return onnxruntime_session(str(source), inputs, threads=1)
+        return partial(fed, onnxruntime_session(str(source), threads=1))
     from tvm_sparse.frontends.onnx.cut import write_cut
 
     with tempfile.TemporaryDirectory() as folder:
         path = write_cut(Path(source), part, Path(folder))
-        return onnxruntime_session(str(path), inputs, threads=1)
+        return partial(fed, onnxruntime_session(str(path), threads=1))
 
 
-def onnxruntime_session(
-    path: str, inputs: Sequence[np.ndarray], threads: int, *, optimised: bool = True
-) -> Program:
+def onnxruntime_session(path: str, threads: int, *, optimised: bool = True) -> Any:
     """Return the ONNX file at ``path`` in onnxruntime, ``optimised`` or operator by operator."""
     import onnxruntime
 
@@ -106,8 +103,12 @@ def onnxruntime_session(
     if not optimised:
         settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     settings.intra_op_num_threads, settings.inter_op_num_threads = threads, 1
-    settings.log_severity_level = 3
-    session = onnxruntime.InferenceSession(path, settings, ["CPUExecutionProvider"])
+    settings.log_severity_level = 4  # what fails is an exception, too
+    return onnxruntime.InferenceSession(path, settings, ["CPUExecutionProvider"])
+
+
+def fed(session: Any, inputs: Sequence[np.ndarray]) -> Program:
+    """Return an onnxruntime ``session``, run on ``inputs``."""
     feed = {i.name: x for i, x in zip(session.get_inputs(), inputs, strict=True)}
     return lambda: session.run(None, feed)
 

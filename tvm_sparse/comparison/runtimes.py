@@ -18,6 +18,7 @@ from tvm_sparse.comparison.reference import (
     Program,
     arrays,
     eager,
+    fed,
     is_onnx,
     onnxruntime_session,
     torch_module,
@@ -129,7 +130,8 @@ def _inductor(given: Case, folder: Path) -> Program:
 
 
 def _onnxruntime(given: Case, folder: Path) -> Program:
-    return onnxruntime_session(str(given.onnx_file(folder)), given.inputs, given.threads)
+    session = onnxruntime_session(str(given.onnx_file(folder)), given.threads)
+    return fed(session, given.inputs)
 
 
 def _openvino(given: Case, folder: Path) -> Program:
@@ -151,8 +153,7 @@ def _openvino_request(path: Path, given: Case) -> Program:
 
 
 def _onnxruntime_int8(given: Case, folder: Path) -> Program:
-    path = _quantized(given, folder)
-    return onnxruntime_session(str(path), given.inputs, given.threads)
+    return fed(onnxruntime_session(str(_quantized(given, folder)), given.threads), given.inputs)
 
 
 def _openvino_int8(given: Case, folder: Path) -> Program:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from tvm_sparse.base.made_inputs import made_inputs, sizes
 from tvm_sparse.base.names import layer_of_array
 from tvm_sparse.base.targets import spelled, threads_of
-from tvm_sparse.comparison.profile import random_inputs, timed
+from tvm_sparse.comparison.profile import timed
 from tvm_sparse.errors import InputError
 from tvm_sparse.program.library import Library
 from tvm_sparse.selection.break_even import curve
@@ -73,13 +75,13 @@ def latency_us(library: Library, inputs: Sequence[Any] | None = None) -> float:
 
     ``inputs`` are its tensors, random ones by default.
     """
-    given = random_inputs(library.inputs, library.bounds) if inputs is None else inputs
-    try:
-        return measured([library], given)[0].whole_us
-    except AssertionError:
-        raise InputError(
-            "plan", "random inputs are not what the model asserts", "inputs=", "pass its tensors"
-        ) from None
+    made = (made_inputs(library.inputs, e) for e in sizes(library.inputs, library.bounds))
+    for given in made if inputs is None else [inputs]:
+        with suppress(AssertionError):
+            return measured([library], given)[0].whole_us
+    raise InputError(
+        "plan", "random inputs are not what the model asserts", "inputs=", "pass its tensors"
+    )
 
 
 def timed_for(library: Library) -> tuple[str, int]:

@@ -6,6 +6,7 @@ import logging
 import time
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,13 @@ from tvm.target import Target
 
 from tvm_sparse.base.config import Config, Precision
 from tvm_sparse.base.interrupts import whole_imports
+from tvm_sparse.base.made_inputs import made_inputs, sizes
 from tvm_sparse.base.memory import give_back
 from tvm_sparse.base.notes import Notes
 from tvm_sparse.base.phases import Phases, Progress
 from tvm_sparse.base.progress import shown
 from tvm_sparse.base.targets import ResolvedTarget, is_launched, parse_target
-from tvm_sparse.comparison.profile import planned_kernels, profile_blindly, random_inputs
+from tvm_sparse.comparison.profile import planned_kernels, profile_blindly
 from tvm_sparse.comparison.programs import call
 from tvm_sparse.comparison.reference import largest_error
 from tvm_sparse.errors import SlowKernelWarning
@@ -46,6 +48,7 @@ from tvm_sparse.selection.choose import Chooser
 from tvm_sparse.selection.decisions import Decisions, Rounding
 from tvm_sparse.tuning.history import histories
 from tvm_sparse.tuning.recorded import origins, recorded_rules
+from tvm_sparse_runtime.errors import SparseRuntimeError
 
 _log = logging.getLogger(__name__)
 
@@ -140,15 +143,20 @@ def _rounding(
     plain = replace(config, precision=Config.precision, measure=False, refreshable=False)
     exact = _compiled(source, resolved, plain, None, Phases(lambda *_: None))
     if examples is None:
-        inputs, which = random_inputs(library.inputs, library.bounds), "random inputs"
-    else:
-        (args, named), which = (
-            arguments(() if examples[0] is None else examples[0]),
-            "the example inputs",
-        )
-        inputs = library.arrays(*args, **named, **(examples[1] or {}))
+        return Rounding(config.precision, _error_of_made_inputs(library, exact), "random inputs")
+    (args, named), more = arguments(() if examples[0] is None else examples[0]), examples[1] or {}
+    inputs = library.arrays(*args, **named, **more)
     error = largest_error(call(library, inputs), call(exact, inputs))
-    return Rounding(config.precision, error, which)
+    return Rounding(config.precision, error, "the example inputs")
+
+
+def _error_of_made_inputs(library: Library, exact: Library) -> float | None:
+    """Return the error of a library beside an exact one; ``None`` where both refuse made inputs."""
+    for extents in sizes(library.inputs, library.bounds):
+        inputs = made_inputs(library.inputs, extents)
+        with suppress(SparseRuntimeError):
+            return largest_error(call(library, inputs), call(exact, inputs))
+    return None
 
 
 def _compiled(
