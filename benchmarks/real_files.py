@@ -32,9 +32,6 @@ PACKAGES = (
 )
 TOLERANCE = 2e-3
 """Largest error of a right output, relative to its largest value."""
-LEAST = 5e-4
-"""Outputs whose values are all smaller are taken as that large: the probabilities of a detector
-that is shown noise. onnxruntime's sigmoid of -39 is 3e-8."""
 SMALLEST = 32
 """An open extent is tried as small as it may be, and at this size or twice its least."""
 
@@ -126,12 +123,10 @@ def _judged(distances: Mapping[str, float]) -> dict[str, Any]:
 
 def _error(found: np.ndarray, wanted: np.ndarray) -> float:
     """Return the largest error, relative to the largest value."""
+    from tvm_sparse.comparison.programs import LEAST
     from tvm_sparse.comparison.reference import largest_error
 
-    error = float(largest_error([found], [wanted]))
-    finite = np.abs(wanted[np.isfinite(wanted)])
-    largest = float(finite.max(initial=0.0))
-    return error * min(1.0, max(largest, 1e-30) / LEAST)
+    return largest_error([found], [wanted], LEAST)
 
 
 class _Run(NamedTuple):

@@ -43,10 +43,12 @@ def test_the_last_line_says_who_is_faster(call, here, pt2):
 def test_wrong_outputs_are_not_timed(call, call_json, here, pt2, monkeypatch):
     right = reference.largest_error
     wrong = iter([0.0, 0.0, 0.5])
-    monkeypatch.setattr(reference, "largest_error", lambda a, b: max(right(a, b), next(wrong)))
+    monkeypatch.setattr(
+        reference, "largest_error", lambda a, b, c: max(right(a, b, c), next(wrong))
+    )
     printed = call_json("bench", pt2, "--rounds", 2)
     assert "other outputs" in printed["missing"]["PyTorch eager"]
-    monkeypatch.setattr(reference, "largest_error", lambda a, b: 0.5)
+    monkeypatch.setattr(reference, "largest_error", lambda *_: 0.5)
     assert "computed wrongly" in call("bench", pt2, status=1).stderr
 
 

@@ -73,5 +73,12 @@ def test_errors_are_relative_and_never_lost_in_nan(found, wanted, error):
     assert largest_error([np.float32(found)], [np.float32(wanted)]) == error
 
 
+def test_values_that_are_all_small_are_compared_as_larger_ones():
+    found, wanted = [np.float32([3e-8])], [np.float32([1e-9])]
+    assert largest_error(found, wanted) > 10
+    assert largest_error(found, wanted, 5e-4) < 1e-4
+    assert largest_error([np.float32([2e-6])], wanted, 5e-4) > 1e-3
+
+
 def test_another_number_of_outputs_is_an_error():
     assert largest_error([np.zeros(1)], []) == np.inf

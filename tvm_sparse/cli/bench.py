@@ -184,7 +184,10 @@ def raced(
     with runtimes.programs(case, names, place.runtimes) as (others, left_out):
         everyone, missing = mine | others, dict(left_out)
         found = {name: reference.arrays(program()) for name, program in everyone.items()}
-        errors = {name: reference.largest_error(found[name], run.outputs) for name in everyone}
+        errors = {
+            name: reference.largest_error(found[name], run.outputs, programs.LEAST)
+            for name in everyone
+        }
         exact, most = errors.keys() - {*place.int8}, programs.tolerance(run.inputs)
         wrong = {n for n in exact if not errors[n] <= most}
         if OURS in wrong:

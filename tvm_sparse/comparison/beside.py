@@ -70,7 +70,8 @@ def beside_source(
     own = reference.reference(source, weights, part)
     runs = [run for sizes in at or (None,) for run in own_runs(library, own, files, sizes)]
     error = max(
-        reference.largest_error(programs.call(library, run.inputs), run.outputs) for run in runs
+        reference.largest_error(programs.call(library, run.inputs), run.outputs, programs.LEAST)
+        for run in runs
     )
     rounding = library.decisions.rounding
     # The same rounding costs other inputs somewhat more or less.

@@ -113,17 +113,20 @@ def fed(session: Any, inputs: Sequence[np.ndarray]) -> Program:
     return lambda: session.run(None, feed)
 
 
-def largest_error(found: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) -> float:
+def largest_error(
+    found: Sequence[np.ndarray], wanted: Sequence[np.ndarray], least: float = 0.0
+) -> float:
     """Return the largest difference relative to the largest value of each output; NaN must agree.
 
-    Infinite where a shape differs, or NaN stand in other places.
+    Infinite where a shape differs, or NaN stand in other places. Outputs whose values are all
+    smaller than ``least`` count as that large.
     """
     if len(found) != len(wanted):
         return np.inf
-    return max((_error(f, w) for f, w in zip(found, wanted, strict=True)), default=0.0)
+    return max((_error(f, w, least) for f, w in zip(found, wanted, strict=True)), default=0.0)
 
 
-def _error(found: np.ndarray, wanted: np.ndarray) -> float:
+def _error(found: np.ndarray, wanted: np.ndarray, least: float) -> float:
     if found.shape != wanted.shape:
         return np.inf
     a, b = np.asarray(found, np.float64), np.asarray(wanted, np.float64)
@@ -131,5 +134,5 @@ def _error(found: np.ndarray, wanted: np.ndarray) -> float:
     if same.all():
         return 0.0
     finite = np.abs(b[np.isfinite(b)])
-    error = np.abs(a[~same] - b[~same]).max() / max(float(finite.max(initial=0.0)), 1e-30)
+    error = np.abs(a[~same] - b[~same]).max() / max(float(finite.max(initial=0.0)), least, 1e-30)
     return float(error) if np.isfinite(error) else np.inf
