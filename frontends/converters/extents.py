@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -67,19 +67,12 @@ def _shape(importer: Any, node: torch.fx.Node) -> list[Any] | None:
 
 
 def bounds(importer: Any, node: torch.fx.Node) -> KnownExtents:
-    """Return the ranges of the program's open extents."""
-    names = _variables(importer, node.graph)
-    values = (n.meta.get("val") for n in node.graph.find_nodes(op="placeholder"))
-    opened = (e for v in values for e in getattr(v, "shape", ()) if isinstance(e, torch.SymInt))
-    found: dict[Any, tuple[int, int | None]] = {}
-    for extent in opened:
-        ranges = extent.node.shape_env.var_to_range
-        for symbol in extent.node.expr.free_symbols & ranges.keys():
-            ends, variable = ranges[symbol], names.get(symbol)
-            if isinstance(variable, tirx.Var) and ends.lower.is_Integer:
-                high = int(ends.upper) if ends.upper.is_Integer else None
-                found[variable] = int(ends.lower), high
-    return KnownExtents(found)
+    """Return the ranges of the program's open extents.
+
+    PyTorch's own ones are narrower where it takes extents for two or more.
+    """
+    variables = {v for v in _variables(importer, node.graph).values() if isinstance(v, tirx.Var)}
+    return KnownExtents({v: importer.bounds.get(v.name, (1, None)) for v in variables})
 
 
 def _shapeless(node: torch.fx.Node, result: Any) -> bool:
@@ -128,9 +121,15 @@ def _variables(importer: Any, graph: torch.fx.Graph) -> dict[Any, Any]:
     return found
 
 
+def _product(factors: Sequence[Any]) -> Any:
+    return functools.reduce(operator.mul, factors)
+
+
 _OPERATIONS: dict[str, Callable[..., Any]] = {
     "Add": lambda *terms: functools.reduce(operator.add, terms),
-    "Mul": lambda *factors: functools.reduce(operator.mul, factors),
+    "Mul": lambda *factors: _product(factors),
+    "Pow": lambda base, exponent: _product([base] * int(exponent)),
+    "PowByNatural": lambda base, exponent: _product([base] * int(exponent)),
     "FloorDiv": tirx.floordiv,
     "CleanDiv": tirx.floordiv,
     "Mod": tirx.floormod,
@@ -179,6 +178,13 @@ def _smaller(importer: Any, node: torch.fx.Node) -> Any:
 def _size(importer: Any, node: torch.fx.Node) -> Any:
     """Return how many elements a tensor has."""
     return functools.reduce(operator.mul, importer.env[node.args[0]].ty.shape, 1)
+
+
+@converter("pow")
+def _power(importer: Any, node: torch.fx.Node) -> Any:
+    base, exponent = importer.retrieve_args(node)
+    whole = isinstance(exponent, int) and exponent > 0
+    return _product([base] * exponent) if whole else None
 
 
 @converter("neg")

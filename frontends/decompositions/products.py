@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from tvm_sparse.frontends.decompositions.table import aten, rule
+from tvm_sparse.frontends.program import open_indices
 from tvm_sparse.machine.vector import LANES
 
 
@@ -88,7 +89,10 @@ def _cdist(x1: Tensor, x2: Tensor, p: float, compute_mode: int | None) -> Tensor
 
 @rule(aten._pdist_forward.default)
 def _pdist(x: Tensor, p: float = 2) -> Tensor:
-    first, second = torch.triu_indices(x.shape[0], x.shape[0], 1).unbind(0)
+    rows = x.shape[0]
+    places = open_indices.upper(rows, rows, 1)
+    pairs = torch.triu_indices(rows, rows, 1) if places is NotImplemented else places
+    first, second = pairs.unbind(0)
     return _norm((x[first] - x[second]).abs(), p)
 
 

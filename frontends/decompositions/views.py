@@ -12,6 +12,7 @@ from torch._decomp import decomposition_table
 
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.frontends.decompositions.table import aten, rule
+from tvm_sparse.frontends.program.open_table import is_same
 
 
 @rule(aten.unfold.default, aten.unfold_copy.default)
@@ -150,6 +151,25 @@ def _places(x: Tensor, size: Sequence[int], stride: Sequence[int], offset: int |
     return places
 
 
+@rule(aten.diagonal.default)
+def _diagonal(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    """Pick elements out of flat planes unless these are closed, or a square's diagonal is whole."""
+    rows, columns = x.shape[dim1], x.shape[dim2]
+    closed = isinstance(rows, int) and isinstance(columns, int)
+    if closed or (offset == 0 and is_same(rows, columns)):
+        return NotImplemented
+    down, right = max(-offset, 0), max(offset, 0)
+    count = torch.sym_max(torch.sym_min(rows - down, columns - right), 0)
+    place = torch.arange(count, device=x.device)
+    flat = x.movedim((dim1, dim2), (-2, -1)).flatten(-2)
+    return flat.index_select(-1, (place + down) * columns + place + right)
+
+
+@rule(aten.trace.default)
+def _trace(x: Tensor) -> Tensor:
+    return x.diagonal().sum()
+
+
 @rule(aten.diagonal_scatter.default)
 def _diagonal_scatter(
     x: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1
@@ -172,8 +192,27 @@ def _slice_scatter(  # noqa: PLR0917 (the operator's own signature)
     step: int = 1,
 ) -> Any:
     if any(not isinstance(extent, int) for extent in x.shape):
-        return NotImplemented
+        return _written_slice(x, src, dim % x.dim(), start or 0, step)
     return _through(x, src, lambda places: aten.slice.Tensor(places, dim, start, end, step))
+
+
+def _written_slice(x: Tensor, src: Tensor, dim: int, start: Any, step: int) -> Tensor:
+    """Return ``x`` with ``src`` in each ``step``-th place of an axis from ``start`` on.
+
+    Each place takes an element of ``src``, which has one more for places outside.
+    """
+    extent, count = x.shape[dim], src.shape[dim]
+    first = torch.sym_min(start, extent) if start >= 0 else torch.sym_max(start + extent, 0)
+    apart = torch.arange(extent, device=x.device) - first
+    inside = (apart >= 0) & (apart < count * step) & (apart % step == 0)
+    places = torch.where(inside, apart // step, count)
+    longer = torch.cat([src, src.new_zeros(_with(src.shape, dim, 1))], dim).to(x.dtype)
+    mask = inside.reshape([-1, *[1] * (x.dim() - 1 - dim)])
+    return torch.where(mask, longer.index_select(dim, places), x)
+
+
+def _with(shape: Sequence[Any], axis: int, extent: Any) -> list[Any]:
+    return [*shape[:axis], extent, *shape[axis + 1 :]]
 
 
 def _through(x: Tensor, src: Tensor, view: Callable[[Tensor], Tensor]) -> Tensor:

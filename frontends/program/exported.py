@@ -39,7 +39,7 @@ from tvm_sparse.frontends.program.inlined import without_inner_graphs
 from tvm_sparse.frontends.program.left_float import left_float
 from tvm_sparse.frontends.program.memory_layout import refuse_unknown_layouts
 from tvm_sparse.frontends.program.multiples import MULTIPLES, noted
-from tvm_sparse.frontends.program.ones import unlike_at_one
+from tvm_sparse.frontends.program.ones import unlike_at_one, without_zeros
 from tvm_sparse.frontends.program.own_copies import without_own_copies
 from tvm_sparse.frontends.program.promotion import fill_empty, promote_operands
 from tvm_sparse.frontends.program.read_numbers import keep_numbers_tensors
@@ -110,7 +110,9 @@ def _imported(
     if not names:
         raise InputError("model", "returns no tensor", "at least one")
     notes = left_float(program)
-    program, conditions = bounded(program, [*asked, *unlike_at_one(program)])
+    with quiet():
+        program, conditions = bounded(program, [*asked, *unlike_at_one(program)])
+        program = without_zeros(program)
     with quiet(), layouts_undecided():
         program = _without_sparse_tensors(program)
         opened = OpenExtents(program)

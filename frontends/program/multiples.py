@@ -34,7 +34,8 @@ class Importer(ExportedProgramImporter):
         self.symbols: dict[str, Any] = {}
         """What symbols are that stand alone nowhere, by their names: quotients of extents."""
         self.multiples: dict[str, list[Any]] = {}
-        self._bounds: dict[str, Any] = {}
+        self.bounds: dict[str, tuple[int, int | None]] = {}
+        """The range of each open extent of the inputs, by its name."""
         self._own_extents: dict[str, Any] = {}
         self._cast_types: dict[str, Any] = {}
 
@@ -49,7 +50,7 @@ class Importer(ExportedProgramImporter):
                 dtype = inputs[name].ty.dtype
                 self._cast_types[name] = relax.TensorType([meant for _, meant in pairs], dtype)
                 inputs[name] = relax.Var(name, relax.TensorType([own for own, _ in pairs], dtype))
-        self._bounds = bounds
+        self.bounds = bounds
         return weights, inputs, bounds
 
     def _multiple_of(self, extent: Any) -> Any:
@@ -102,7 +103,7 @@ class Importer(ExportedProgramImporter):
             if shape is None or not isinstance(shape, relax.ShapeExpr):
                 continue
             extents = list(shape)
-            settled = [within(extent, self._bounds) for extent in extents]
+            settled = [within(extent, self.bounds) for extent in extents]
             if any(a is not b for a, b in zip(settled, extents, strict=True)):
                 seen = relax.op.reshape(value, relax.ShapeExpr(settled))
                 self.env[node] = self.block_builder.emit(seen)

@@ -1,10 +1,11 @@
-"""Open extents of one: PyTorch traces for two or more, and some operators take an axis of one away.
+"""Open extents of one and of zero: PyTorch traces for two or more, other sizes are tried here.
 
 ``squeeze`` of an open extent is traced as what leaves it.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ import torch
 from torch import fx
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils._sympy.value_ranges import ValueRanges
 
 from tvm_sparse.frontends.program.asked_conditions import Condition
 from tvm_sparse.frontends.program.decided_extents import opened_in, size_of
@@ -36,6 +38,20 @@ def unlike_at_one(program: torch.export.ExportedProgram) -> list[Condition]:
     return found
 
 
+def without_zeros(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """Return ``program`` with open extents of one or more, unless it runs with zero in its place.
+
+    ``x[:1]`` of no rows has none; it was traced as one, which would be read from beside ``x``.
+    """
+    sizes, ranges = traced_at(program), dict(program.range_constraints)
+    for symbol, limits in program.range_constraints.items():
+        if limits.lower <= 0 and (symbol not in sizes or not _runs(program, {**sizes, symbol: 0})):
+            ranges[symbol] = ValueRanges(1, limits.upper)
+    result = copy.copy(program)
+    result._range_constraints = ranges
+    return result
+
+
 def traced_at(program: torch.export.ExportedProgram) -> dict[Any, int]:
     """Return the size of each symbol in the example; three of one without."""
     opened = (extent.node for extent in opened_in(program))
@@ -44,16 +60,30 @@ def traced_at(program: torch.export.ExportedProgram) -> dict[Any, int]:
 
 def _differs(program: torch.export.ExportedProgram, sizes: Mapping[Any, int]) -> str:
     """Return which operator has another shape at ``sizes``, if one has."""
+    try:
+        _run(program, sizes)
+    except UnlikeShapeError as error:
+        return str(error)
+    except Exception:  # shapes alone do not tell
+        return ""
+    return ""
+
+
+def _runs(program: torch.export.ExportedProgram, sizes: Mapping[Any, int]) -> bool:
+    """Whether every operator runs at ``sizes`` and has the shape that was traced."""
+    try:
+        _run(program, sizes)
+    except Exception:
+        return False
+    return True
+
+
+def _run(program: torch.export.ExportedProgram, sizes: Mapping[Any, int]) -> None:
+    """Run ``program`` on shapes alone."""
     mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
     with mode, torch.no_grad():
         run = Shapes(program.graph_module, sizes)
-        try:
-            run.run(*_inputs(program, sizes), enable_io_processing=False)
-        except UnlikeShapeError as error:
-            return str(error)
-        except Exception:  # shapes alone do not tell
-            return ""
-    return ""
+        run.run(*_inputs(program, sizes), enable_io_processing=False)
 
 
 def _inputs(program: torch.export.ExportedProgram, sizes: Mapping[Any, int]) -> Iterator[Any]:

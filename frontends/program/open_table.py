@@ -1,0 +1,38 @@
+"""The table of functions of PyTorch that are written otherwise where an extent is open."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+FORMS: dict[Any, Callable[..., Any]] = {}
+"""By function: what writes it, or ``NotImplemented`` where no extent that it asks for is open."""
+
+
+def rewrites(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Enter a form of functions by their names in ``torch``, and of methods of that name."""
+
+    def enter(form: Callable[..., Any]) -> Callable[..., Any]:
+        for name in names:
+            found = functools.reduce(getattr, name.split("."), torch)
+            FORMS[found] = form
+            method = getattr(torch.Tensor, name, None)
+            if method is not None:
+                FORMS[method] = form
+        return form
+
+    return enter
+
+
+def is_open(*extents: Any) -> bool:
+    """Whether any of ``extents`` is open."""
+    return any(isinstance(extent, torch.SymInt) for extent in extents)
+
+
+def is_same(size: Any, extent: Any) -> bool:
+    """Whether two extents are equal at every size."""
+    return bool(statically_known_true(size == extent))
