@@ -14,18 +14,22 @@ from torch.utils import _pytree as pytree
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.value_ranges import ValueRanges
 
+from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.program.copied_slices import CopiedSlices
 from tvm_sparse.frontends.program.decided_extents import (
     OpenExtents,
     layouts_undecided,
     solutions,
 )
-from tvm_sparse.frontends.program.ones import Shapes
+from tvm_sparse.frontends.program.ones import Shapes, traced_at
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 _LOWEST = 3
 """So many of the smallest sizes are always run."""
+
+_RAISED = (2, 3, 4)
+"""Least sizes that are tried where the model is another one, or none, for smaller ones."""
 
 
 def exported_at_sizes(
@@ -36,7 +40,8 @@ def exported_at_sizes(
     PyTorch refuses a model where it cannot prove a condition: ``n // 2 <= n``. It refuses sizes
     with which an extent inside the model is one, since it would lay out memory in another way. Here
     every condition is asked at the sizes of its range, and the program is compared with the model
-    at those sizes that make some extent one.
+    at those sizes that make some extent one. Where that is so from two or three on alone, and no
+    least size is given, the program begins there.
 
     Parameters
     ----------
@@ -46,6 +51,11 @@ def exported_at_sizes(
         Its positional and keyword arguments, all tensors.
     shapes
         By argument: axes and their :class:`torch.export.Dim`.
+
+    Raises
+    ------
+    InputError
+        The least size that is given is too small; the message says which one is not.
     """
     tensors = [*call[0], *call[1].values()]
     axes = _axes(shapes, call)
@@ -61,13 +71,40 @@ def exported_at_sizes(
     dims = _dims(program, axes)
     if dims is None:
         return None
+    for least in _leasts(dims, traced_at(program)):
+        for symbol, dim in dims.items():
+            high = int_oo if dim.max >= int_oo else dim.max
+            program.range_constraints[symbol] = ValueRanges(least[symbol], high)
+        whole = OpenExtents(program, read=False)
+        if whole.holds() and _same(module, program, call, axes, dims):
+            _refuse_raised(module, dims, least)
+            return program
+    return None
+
+
+def _leasts(dims: Mapping[Any, Any], example: Mapping[Any, int]) -> Iterator[dict[Any, int]]:
+    """Yield the least size of each symbol: what its dimension says, or a little more."""
+    least = {symbol: max(1, dim.min) for symbol, dim in dims.items()}
+    yield least
+    for symbols in [[symbol] for symbol in dims] + ([list(dims)] if len(dims) > 1 else []):
+        for size in _RAISED:
+            raised = {symbol: max(size, least[symbol]) for symbol in symbols}
+            if raised.items() - least.items() and all(raised[s] <= example[s] for s in raised):
+                yield least | raised
+
+
+def _refuse_raised(module: nn.Module, dims: Mapping[Any, Any], least: Mapping[Any, int]) -> None:
+    """Refuse a least size that was given and is too small; one that was not given is found."""
     for symbol, dim in dims.items():
-        high = int_oo if dim.max >= int_oo else dim.max
-        program.range_constraints[symbol] = ValueRanges(max(1, dim.min), high)
-    whole = OpenExtents(program, read=False)
-    if not whole.holds() or not _same(module, program, call, axes, dims):
-        return None
-    return program
+        if 1 <= dim.min < least[symbol]:
+            high = "" if dim.max >= int_oo else f", max={dim.max}"
+            raise InputError(
+                f"model '{type(module).__name__}'",
+                f"cannot leave these extents open (where {dim.__name__} is {dim.min}, it is another"
+                " model, or does not run)",
+                "a range of sizes for which it is one program",
+                f"pass torch.export.Dim('{dim.__name__}', min={least[symbol]}{high})",
+            )
 
 
 def _automatic(module: nn.Module, call: Call, shapes: Any, mode: Any) -> Any:
@@ -172,7 +209,7 @@ def _telling(program: Any, dims: Mapping[Any, Any]) -> Iterator[dict[str, int]]:
     """Yield sizes by the names of dimensions: the smallest ones, those that make an extent one."""
     columns = {}
     for symbol, dim in dims.items():
-        low = max(1, dim.min)
+        low = int(program.range_constraints[symbol].lower)
         lowest = [size for size in range(low, low + _LOWEST) if size <= dim.max]
         columns[dim.__name__] = [*lowest, *solutions(program, symbol, 1)]
     for row in itertools.zip_longest(*columns.values()):

@@ -93,6 +93,7 @@ def exported(module: nn.Module, call: Call, shapes: Any) -> torch.export.Exporte
         try:
             with AskedConditions() as asked:
                 found = torch.export.export(module, *call, dynamic_shapes=shapes)
+            _open_from_one(found, shapes)
         except SparseError:
             raise
         except Exception as error:
@@ -101,7 +102,6 @@ def exported(module: nn.Module, call: Call, shapes: Any) -> torch.export.Exporte
             if tried is None:
                 raise not_traced(module, call, error) from error
             found = tried
-    _open_from_one(found, shapes)
     conditions = needed(module, found, call, asked.found)
     found.graph_module.meta[CONDITIONS] = conditions
     return found

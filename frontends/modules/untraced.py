@@ -86,9 +86,9 @@ _KNOWN: tuple[tuple[str, tuple[str, str, str]], ...] = (
 _DECIDED = ("Constraints violated", "specialized it to be a constant", "Expected op to be '=='")
 """What the exporter says where the model asks how large an open extent is."""
 
-_EXTENT = re.compile(r"L\['(\w+)'\](?:\[[^\]]*\])*\.size\(\)\[(\d+)\]")
-
 _PLAIN = (
+    (r"L\['(\w+)'\](?:\[[^\]]*\])*\.size\(\)\[(\d+)\]", r"axis \2 of '\1'"),
+    (r", max=oo| and [^,()]*? <= (?:IntInfinity\(\)|int_oo|oo)", ""),
     (
         r"You marked (\w+) as dynamic but your code specialized it to be a constant \((\d+)\)",
         r"\1 becomes \2",
@@ -97,6 +97,18 @@ _PLAIN = (
     (r"\bmath\.trunc\b", "int"),
 )
 """What PyTorch calls numbers of extents, and what Python does."""
+
+_ASKED = re.compile(
+    r"Not all values of (\w+) = (axis \d+ of '\w+') in the specified range.*?"
+    r" satisfy the (?:generated )?guard (.*)"
+)
+"""What PyTorch says where a condition on one extent does not hold in its range."""
+
+_LONG = 40
+"""Characters of a condition that is still told."""
+
+_FIX = re.compile(r"\w+ = (?:\d+|Dim\('\w+'(?:, m(?:in|ax)=\d+)*\)|\d+\*\w+(?: [+-] \d+)?)")
+"""A suggestion that can be followed."""
 
 _TRUNCATED = re.compile(r"\bint\(.*\bfloat\(.*\) == \d+")
 """What Python's ``int`` makes of a fraction of an extent: the number that it is in the example."""
@@ -201,19 +213,31 @@ def _frames(error: BaseException) -> Iterator[str]:
 
 def _closed(where: str, text: str) -> InputError:
     """Return what to tell of extents that cannot stay open."""
-    text = _EXTENT.sub(r"axis \2 of '\1'", text).replace("generated guard", "condition")
     for pattern, plain in _PLAIN:
         text = re.sub(pattern, plain, text)
-    lines = [line.strip() for line in text.replace(", max=oo", "").splitlines() if line.strip()]
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     reasons = [line.removeprefix("- ").split(". ")[0] for line in lines if line.startswith("- ")]
+    told = [reason for reason in map(_reason, reasons) if reason]
     start = lines.index("Suggested fixes:") + 1 if "Suggested fixes:" in lines else len(lines)
-    fixes = [line for line in lines[start:] if " = " in line]
+    fixes = [line for line in lines[start:] if _FIX.fullmatch(line)]
     todo = f"pass {'; '.join(fixes)}" if fixes else "raise `min` or lower `max` of torch.export.Dim"
     if any(_TRUNCATED.search(reason) for reason in reasons):  # no range would help
         todo = "compute sizes with whole numbers: n // 2 for int(n * 0.5)"
     return InputError(
         where,
-        f"cannot leave these extents open{aside('; '.join(reasons[:1]))}",
+        f"cannot leave these extents open{aside('; '.join(told[:1]))}",
         "extents that may be all that their range says",
         todo,
     )
+
+
+def _reason(text: str) -> str:
+    """Return what PyTorch says of an extent in short, with the name of the extent."""
+    known = _ASKED.fullmatch(text)
+    if known is None:
+        return "" if "(" in text and "becomes" not in text else text
+    name, axis, condition = known.groups()
+    condition = condition.replace(axis, name).rstrip(".")
+    if len(condition) > _LONG:
+        return f"{axis}, '{name}', decides what the model does"
+    return f"the model needs {condition}, where '{name}' is {axis}"

@@ -11,6 +11,7 @@ from torch.export import Dim
 
 import tvm_sparse as ts
 from tests.modules import Apply
+from tvm_sparse_runtime import TensorError
 
 CONFIG = ts.Config(measure=False, cache=False, tuned=False)
 SIZES = (2, 3, 7, 16, 31, 61)
@@ -129,6 +130,44 @@ def test_refusals_speak_python(name):
         shapes = ({1: Dim("n", min=2, max=61)},)
         ts.load(Apply(function), (torch.rand(2, 9, 4),), dynamic_shapes=shapes)
     assert not re.search(r"sym_|TORCH_LOGS|math\.|specialized", str(caught.value))
+
+
+FROM_TWO = {
+    "two parts": lambda x: torch.cat(x.chunk(2)[::-1]),
+    "windows": lambda x: F.avg_pool2d(x[None, None], 2),
+    "slopes": lambda x: torch.gradient(x, dim=0)[0],
+}
+
+
+@pytest.mark.parametrize("name", FROM_TWO)
+def test_a_range_without_a_least_size_begins_where_the_model_does(name):
+    model, example = Apply(FROM_TWO[name]), (torch.rand(6, 4),)
+    library = ts.compile(model, example, dynamic_shapes=({0: Dim("n")},), config=CONFIG)
+    for size in (2, 3, 7, 31):
+        x = torch.rand(size, 4)
+        torch.testing.assert_close(library(x), model(x))
+    with pytest.raises(TensorError, match="n = at least 2"):
+        library(torch.rand(1, 4))
+    with pytest.raises(ts.InputError, match=r"where n is 1.*pass .*Dim\('n', min=2, max=40\)"):
+        ts.load(model, example, dynamic_shapes=({0: Dim("n", min=1, max=40)},))
+
+
+TOLD = {
+    "in the words of the model": (
+        lambda x: x.split(2),
+        r"needs \(\(1 \+ n\) // 2\) == 3, ",
+    ),
+    "no long formula": (lambda x: [part * 2 for part in x.chunk(4)], "'n', decides what"),
+    "no end that is infinite": (lambda x: x * 2 if x.shape[0] > 5 else x, "needs 6 <= n, where"),
+}
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_conditions_are_told_in_short(name):
+    function, said = TOLD[name]
+    with pytest.raises(ts.InputError, match=said) as caught:
+        ts.load(Apply(function), (torch.rand(6, 4),), dynamic_shapes=({0: Dim("n")},))
+    assert not re.search(r"Infinity|oo\b|size\(\)|specified", str(caught.value))
 
 
 def test_planes_that_shrink_to_one():
