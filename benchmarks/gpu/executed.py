@@ -16,7 +16,15 @@ import ml_dtypes
 import numpy as np
 import tvm
 
-from benchmarks.gpu.operators import FEATURES, OPERATORS, Operator, option_of, scheduled, weight
+from benchmarks.gpu.operators import (
+    FEATURES,
+    HOPPER,
+    OPERATORS,
+    Operator,
+    option_of,
+    scheduled,
+    weight,
+)
 from benchmarks.gpu.pairs import pointwise_behind
 from benchmarks.harness.common import environment, save
 from tvm_sparse.base.numerics import Numerics
@@ -26,7 +34,7 @@ from tvm_sparse.ops.contractions.contraction import reference
 from tvm_sparse.selection.cuda import depthwise_options
 from tvm_sparse_emulator.report import EmulationReport
 
-ARCH = "sm_90"
+ARCH, HOPPER_ARCH = "sm_90", "sm_90a"
 
 
 @dataclass(frozen=True)
@@ -75,15 +83,16 @@ def case(operator: Operator, format: Any, dtype: str) -> tuple[list[np.ndarray],
 
 def main() -> int:
     """Execute all operators in all dtypes and write the results; return 1 if one is wrong."""
-    target = parse_target(f"cuda:{ARCH}").target
-    with Emulator(target) as emulator:
-        rows = list(_rows(emulator))
+    rows = []
+    for arch, operators in ((ARCH, OPERATORS), (HOPPER_ARCH, HOPPER)):
+        with Emulator(parse_target(f"cuda:{arch}").target) as emulator:
+            rows += _rows(operators, emulator)
     save("gpu_executed", {"environment": environment(1), "arch": ARCH, "rows": rows})
     return int(any(row["error"] or row["findings"] for row in rows))
 
 
-def _rows(emulator: Emulator) -> Iterator[dict[str, Any]]:
-    for layer, operator in OPERATORS.items():
+def _rows(operators: dict[str, Operator], emulator: Emulator) -> Iterator[dict[str, Any]]:
+    for layer, operator in operators.items():
         for dtype in operator.dtypes:
             started = time.perf_counter()
             executed = execute(operator, dtype, emulator)

@@ -12,6 +12,7 @@ from tvm.target import Target
 from benchmarks.gpu.pairs import pair_option, pointwise_behind
 from tvm_sparse.base.numerics import Numerics
 from tvm_sparse.ops.contractions.contraction import Contraction
+from tvm_sparse.ops.cuda.mends import in_use, using
 from tvm_sparse.patterns.balanced import Balanced
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.schedules import cuda
@@ -41,7 +42,8 @@ class Operator:
     """A layer with the format and the kernel that compute it.
 
     The compiler may choose it unless it is ``tried`` only. Its reduction is cut into ``parts``
-    or not: results tell kernels apart by format and name alone.
+    or not: results tell kernels apart by format and name alone. What only one architecture has
+    names it as ``arch``.
     """
 
     layer: str
@@ -51,6 +53,7 @@ class Operator:
     dtypes: tuple[str, ...] = ("float32", "float16", "bfloat16")
     tried: bool = False
     parts: bool = False
+    arch: str = ""
 
 
 def _linear(rows: int) -> Contraction:
@@ -115,6 +118,15 @@ OPERATORS = {
 }
 
 
+HOPPER = {
+    operator.layer: operator
+    for operator in (
+        Operator(layer, _linear(128), format, "wgmma", ("float16", "bfloat16"), arch="sm_90a")
+        for layer, format in (("block, Hopper", "block"), ("2:4, Hopper", "two_four"))
+    )
+}
+"""What Hopper alone has, for that architecture's own code."""
+
 LISTED = {
     ("unstructured convolution", "float32", "sm_90"): (
         8,
@@ -141,7 +153,9 @@ def option_of(operator: Operator, dtype: str, target: Target) -> Option:
     if operator.tried:
         (option,) = options.two_four(c, Scan(matrix), target)
         return option
-    found = options.sparse(c, Scan(matrix), target)
+    engine = operator.kernel if operator.arch else in_use().block_engine
+    with using(replace(in_use(), block_engine=engine)):
+        found = list(options.sparse(c, Scan(matrix), target))
     (option,) = (o for o in found if not isinstance(o, str) and o.name == operator.format)
     return option
 

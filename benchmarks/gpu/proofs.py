@@ -16,7 +16,7 @@ from typing import Any
 import tvm
 
 from benchmarks.gpu.cases import SPARSITIES, Case
-from benchmarks.gpu.operators import OPERATORS, option_of, scheduled
+from benchmarks.gpu.operators import HOPPER, OPERATORS, option_of, scheduled
 from benchmarks.harness.common import save
 from tvm_sparse.base.numerics import Numerics
 from tvm_sparse.base.targets import parse_target
@@ -45,9 +45,9 @@ def main(wanted: Sequence[str]) -> None:
 
 def compiled() -> Iterator[dict[str, Any]]:
     """Yield registers, stack and instructions of every operator, dtype and architecture."""
-    for layer, operator in OPERATORS.items():
+    for layer, operator in (OPERATORS | HOPPER).items():
         for dtype in operator.dtypes:
-            for arch in ARCHS:
+            for arch in (operator.arch,) if operator.arch else ARCHS:
                 target = parse_target(f"cuda:{arch}").target
                 option = option_of(operator, dtype, target)
                 func, rule = scheduled(option, target)

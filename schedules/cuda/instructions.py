@@ -33,8 +33,8 @@ them: tensor-core products of a warp and of a warpgroup, fragment load, asynchro
 shared and local memory, fp32 multiply-add (with registers, a constant, constant memory or a uniform
 register)."""
 
-SPARSE = 14
-"""Bit 78 of an HMMA: its left operand is 2:4."""
+SPARSE = {"HMMA": 14, "HGMMA": 9}
+"""The bit, counted from 64, that says that a product's left operand is 2:4."""
 
 WIDTHS = {4: ".32", 5: ".64", 6: ".128"}
 """Bits 73 to 75 of a memory access."""
@@ -58,7 +58,7 @@ def _name(code: bytes) -> str:
     """Return the name of the instruction that ``code`` begins with; unknown ones have none."""
     low, high = int.from_bytes(code[:8], "little"), int.from_bytes(code[8:16], "little")
     name = OPCODES.get(low & 0xFFF, "")
-    if name == "HMMA" and high >> SPARSE & 1:
-        return "HMMA.SP"
+    if name in SPARSE and high >> SPARSE[name] & 1:
+        return f"{name}.SP"
     accesses = name[:2] in ("LD", "ST") and name != "LDSM"
     return name + (WIDTHS.get(high >> 9 & 7, "") if accesses else "")

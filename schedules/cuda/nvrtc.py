@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tvm_sparse.errors import SparseError, UnsupportedError
 
@@ -36,7 +36,19 @@ def compiler_name() -> str | None:
     return "nvcc" if shutil.which("nvcc") else None
 
 
+class Compiled(NamedTuple):
+    """Code, and what the compiler and the assembler say of it; empty for most kernels."""
+
+    code: bytes
+    log: str
+
+
 def compile_source(source: str, arch: str) -> bytes:
+    """Return the code of :func:`compile_telling`."""
+    return compile_telling(source, arch).code
+
+
+def compile_telling(source: str, arch: str) -> Compiled:
     """Return the cubin of CUDA ``source`` for ``arch`` (``"sm_90"``); ``compute_*`` gives PTX.
 
     Raises
@@ -81,7 +93,7 @@ def _includes() -> tuple[str, ...]:
     return tuple(path for path in found if path) if all(found) else ()
 
 
-def _by_nvrtc(source: str, arch: str) -> bytes:
+def _by_nvrtc(source: str, arch: str) -> Compiled:
     nvrtc = _nvrtc()
     options = [f"--gpu-architecture={arch}", *FLAGS, *(f"-I{path}" for path in _includes())]
     # The driver's header declares host functions; the types that kernels need are in the others.
@@ -90,11 +102,12 @@ def _by_nvrtc(source: str, arch: str) -> bytes:
     _check(nvrtc, status, arch)
     try:
         (status,) = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])
+        _, size = nvrtc.nvrtcGetProgramLogSize(program)
+        said = bytearray(size)
+        nvrtc.nvrtcGetProgramLog(program, said)
+        log = said.decode().strip("\0 \n")
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-            _, size = nvrtc.nvrtcGetProgramLogSize(program)
-            log = bytearray(size)
-            nvrtc.nvrtcGetProgramLog(program, log)
-            raise SparseError("NVRTC", f"cannot compile for {arch}:\n{log.decode().strip()}")
+            raise SparseError("NVRTC", f"cannot compile for {arch}:\n{log}")
         virtual = arch.startswith("compute_")
         get_size = nvrtc.nvrtcGetPTXSize if virtual else nvrtc.nvrtcGetCUBINSize
         get = nvrtc.nvrtcGetPTX if virtual else nvrtc.nvrtcGetCUBIN
@@ -103,7 +116,7 @@ def _by_nvrtc(source: str, arch: str) -> bytes:
         code = bytearray(size)
         (status,) = get(program, code)
         _check(nvrtc, status, arch)
-        return bytes(code)
+        return Compiled(bytes(code), log)
     finally:
         nvrtc.nvrtcDestroyProgram(program)
 
@@ -119,14 +132,14 @@ def _check(nvrtc: Any, status: Any, arch: str) -> None:
         raise SparseError("NVRTC", f"failed for {arch} ({status})")
 
 
-def _by_nvcc(source: str, arch: str) -> bytes:
+def _by_nvcc(source: str, arch: str) -> Compiled:
     kind = "ptx" if arch.startswith("compute_") else "cubin"
     with tempfile.TemporaryDirectory() as place:
         code, result = Path(place, "kernels.cu"), Path(place, f"kernels.{kind}")
         code.write_text(source, encoding="utf-8")
         command = ["nvcc", f"--{kind}", "-O3", f"-arch={arch}", "-o", str(result), str(code)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
+        log = (done.stdout + done.stderr).strip()
         if done.returncode:
-            log = (done.stdout + done.stderr).strip()
             raise SparseError("nvcc", f"cannot compile for {arch}:\n{log}")
-        return result.read_bytes()
+        return Compiled(result.read_bytes(), log)

@@ -85,7 +85,7 @@ class SwizzledBlocksFormat:
         whole[: self.rows, : self.cols] = matrix
         blocks = whole.reshape(self.down, self.block_rows, self.across, EDGE).swapaxes(1, 2)
         values = np.zeros((self.stored, self.block_rows, EDGE), matrix.dtype)
-        values[: self.kept] = _swizzled(blocks[places[:, 0], places[:, 1]])
+        values[: self.kept] = swizzled(blocks[places[:, 0], places[:, 1]])
         columns = np.zeros(self.stored, np.int32)
         columns[: self.kept] = places[:, 1]
         starts = np.searchsorted(places[:, 0], np.arange(self.down + 1)).astype(np.int32)
@@ -93,7 +93,7 @@ class SwizzledBlocksFormat:
 
     def decode(self, arrays: dict[str, np.ndarray]) -> np.ndarray:
         """Return the matrix ``(rows, cols)``; the exact inverse of :meth:`encode`."""
-        values, starts = _swizzled(arrays["values"]), arrays["starts"]
+        values, starts = swizzled(arrays["values"]), arrays["starts"]
         whole = np.zeros((self.down, self.across, self.block_rows, EDGE), values.dtype)
         owner = np.repeat(np.arange(self.down), np.diff(starts))
         whole[owner, arrays["columns"][: len(owner)]] = values[: len(owner)]
@@ -101,7 +101,7 @@ class SwizzledBlocksFormat:
         return flat[: self.rows, : self.cols]
 
 
-def _swizzled(blocks: np.ndarray) -> np.ndarray:
+def swizzled(blocks: np.ndarray) -> np.ndarray:
     """Return ``(count, rows, 64)`` with each row's pieces permuted; twice is nothing."""
     count, rows, _ = blocks.shape
     pieces = blocks.reshape(count, rows, EDGE // CHUNK, CHUNK)

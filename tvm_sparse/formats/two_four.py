@@ -74,16 +74,7 @@ class TwoFourFormat(TileGrid):
         """Return the arrays of ``matrix`` ``(rows, cols)``; raise if a quad holds too much."""
         matrix = finite_matrix(matrix, (self.rows, self.cols), WHERE)
         shape = (self.row_blocks * self.lanes, self.steps * self.step)
-        padding = [(0, whole - size) for whole, size in zip(shape, matrix.shape, strict=True)]
-        quads = np.pad(matrix, padding).reshape(shape[0], -1, QUAD)
-        if (most := self.most(matrix)) > KEEP:
-            raise UnsupportedError(
-                WHERE, f"{most} nonzeros in {QUAD} neighbouring columns", f"at most {KEEP}"
-            )
-        # Nonzeros first, then zeros: their columns differ, as the instruction demands.
-        places = np.sort(np.argsort(quads == 0, axis=2, kind="stable")[:, :, :KEEP], axis=2)
-        values = np.take_along_axis(quads, places, 2)
-        bits = (places[:, :, 0] | places[:, :, 1] << 2).astype(np.uint32)
+        values, bits = kept_of_quads(matrix, shape)
         tiles = (self.row_blocks, self.steps, -1)
         return {
             "values": self._fragments(values).reshape(tiles),
@@ -101,9 +92,7 @@ class TwoFourFormat(TileGrid):
         bits = words >> shifts.astype(np.uint32) & 15
         # (block, step, down, across | g, half, chunk, high, quad) -> rows, quads
         bits = bits.transpose(0, 2, 5, 7, 4, 1, 3, 6, 8).reshape(shape[0], -1)
-        quads = np.zeros((*bits.shape, QUAD), values.dtype)
-        places = np.stack([bits & 3, bits >> 2], axis=2).astype(np.int64)
-        np.put_along_axis(quads, places, stored.reshape(*bits.shape, KEEP), 2)
+        quads = quads_of(stored.reshape(*bits.shape, KEEP), bits)
         return quads.reshape(shape)[: self.rows, : self.cols]
 
     @property
@@ -128,3 +117,29 @@ class TwoFourFormat(TileGrid):
         words = halves[:, :, :, 0] | halves[:, :, :, 1] << 16
         # (block, down, half, g, step, across, chunk) -> (block, step, down, across, g, half, chunk)
         return np.ascontiguousarray(words.transpose(0, 4, 1, 5, 3, 2, 6)).view(np.int32)
+
+
+def kept_of_quads(matrix: np.ndarray, shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """Return what is kept of ``matrix``, filled up to ``shape``, and in which columns it lies.
+
+    Values are ``(rows, quads, 2)``, columns ``(rows, quads)`` uint32 with two bits for each value,
+    the lowest first. Raises if a quad holds too much.
+    """
+    if (most := TwoFourFormat.most(matrix)) > KEEP:
+        raise UnsupportedError(
+            WHERE, f"{most} nonzeros in {QUAD} neighbouring columns", f"at most {KEEP}"
+        )
+    padding = [(0, whole - size) for whole, size in zip(shape, matrix.shape, strict=True)]
+    quads = np.pad(matrix, padding).reshape(shape[0], -1, QUAD)
+    # Nonzeros first, then zeros: their columns differ, as the instruction demands.
+    places = np.sort(np.argsort(quads == 0, axis=2, kind="stable")[:, :, :KEEP], axis=2)
+    bits = (places[:, :, 0] | places[:, :, 1] << 2).astype(np.uint32)
+    return np.take_along_axis(quads, places, 2), bits
+
+
+def quads_of(values: np.ndarray, bits: np.ndarray) -> np.ndarray:
+    """Return the quads ``(rows, quads, 4)``; the inverse of :func:`kept_of_quads`."""
+    quads = np.zeros((*bits.shape, QUAD), values.dtype)
+    places = np.stack([bits & 3, bits >> 2], axis=2).astype(np.int64)
+    np.put_along_axis(quads, places, values, 2)
+    return quads

@@ -59,6 +59,8 @@ TINY = Weight("64x80", (64, 80), "float16", "balanced", 0.75)
 LONG = Weight("32x2048", (32, 2048), "float16", "balanced", 0.75)
 TALL = Weight("4224x64", (4224, 64), "float16", "balanced", 0.75)
 UNEVEN = Weight("128x512", (128, 512), "float16", "block 32x32", 0.75)
+TWO_FOUR = replace(SQUARE, pattern="2:4", sparsity=0.5)
+TINY_TWO_FOUR = replace(TWO_FOUR, layer="128x256", shape=(128, 256))
 TINY_BLOCKS = Weight("128x256", (128, 256), "float16", "block 64x64", 0.75)
 
 
@@ -154,6 +156,10 @@ MENDS = (
         ENGINES,
         (BLOCKS, replace(BLOCKS, sparsity=0.75)),
         *(MANY, "block_engine", (TINY_BLOCKS, 16), HOPPER),
+    ),
+    Mend(
+        *("2:4 by wgmma", ENGINES, (TWO_FOUR,)),
+        *(MANY, "block_engine", (TINY_TWO_FOUR, 16), HOPPER),
     ),
 )
 """Changes on ``mma.sync`` and multiply-adds; what was weighed and left out stands in

@@ -1,8 +1,9 @@
-"""Kept blocks on Hopper's tensor cores (``wgmma``): sums end in shared memory, as everywhere."""
+"""Weights on Hopper's tensor cores (``wgmma``): sums end in shared memory, as everywhere."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +13,18 @@ from tvm.script.ir_builder import tirx as T
 
 from tvm_sparse.base.numerics import FLOAT_SUMS
 from tvm_sparse.formats.swizzled_blocks import EDGE, SwizzledBlocksFormat
+from tvm_sparse.formats.swizzled_quads import WORDS, SwizzledQuadsFormat
 from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.cuda.staging import SHARED
 from tvm_sparse.ops.cuda.tile import round_up, store
-from tvm_sparse.ops.cuda.wgmma_source import GROUP, GROUP_THREADS, shared_bytes, wgmma_source
+from tvm_sparse.ops.cuda.wgmma_source import (
+    GROUP,
+    GROUP_THREADS,
+    KEPT,
+    Weights,
+    shared_bytes,
+    wgmma_source,
+)
 from tvm_sparse.ops.marks import FUSION, OPERATOR, OUT_FUSABLE, TILE, int64
 
 WGMMA = "tile_wgmma"
@@ -27,7 +36,7 @@ ALIGNED = 8
 
 @dataclass(frozen=True)
 class WgmmaTile:
-    """Rows and features of a thread block, and the steps of 64 columns that its ring holds.
+    """Rows and features of a thread block, the steps that its ring holds, and what they hold.
 
     ``rows`` is a multiple of 8 up to 256, ``features`` one of 64, ``stages`` at least 3.
     """
@@ -35,6 +44,7 @@ class WgmmaTile:
     rows: int
     features: int
     stages: int
+    weights: Weights = KEPT
 
     @property
     def groups(self) -> int:
@@ -48,8 +58,12 @@ class WgmmaTile:
 
     def nbytes(self, result: int) -> int:
         """Return the shared memory of a block: the ring, and its sums in ``result`` bytes each."""
-        ring = shared_bytes(self.rows, self.groups, self.stages)
-        return ring + result * self.rows * (self.features + 40)
+        return self.ring + result * self.rows * (self.features + 40)
+
+    @property
+    def ring(self) -> int:
+        """Bytes of the ring."""
+        return shared_bytes(self.weights, self.rows, self.groups, self.stages)
 
 
 def fits(c: Contraction) -> bool:
@@ -65,29 +79,66 @@ def wgmma_blocks(c: Contraction, format: SwizzledBlocksFormat, tile: WgmmaTile) 
 
     Sums are fp32, a result of 16 bits is rounded once. ``tile.features`` are the rows of a block.
     """
+
+    def arrays() -> Stored:
+        values = T.arg("V", T.Buffer(int64((format.stored, format.block_rows, EDGE)), c.dtype))
+        columns = T.arg("I", T.Buffer(int64((format.stored,)), "int32"))
+        starts = T.arg("S", T.Buffer(int64((format.down + 1,)), "int32"))
+
+        def of(block: Any) -> list[Any]:
+            places = values[0, 0, 0], columns[0], starts[block]
+            return [T.address_of(place) for place in places]
+
+        return [values, columns, starts], of
+
+    return _product(c, format.down, tile, arrays)
+
+
+def wgmma_two_four(c: Contraction, format: SwizzledQuadsFormat, tile: WgmmaTile) -> tirx.PrimFunc:
+    """Return ``f(X, values, metadata, Y)`` for 2:4 weights, otherwise as :func:`wgmma_blocks`."""
+
+    def arrays() -> Stored:
+        down, steps = format.down, format.steps
+        values = T.arg("V", T.Buffer(int64((down, steps, format.block_rows, EDGE)), c.dtype))
+        words = T.arg("I", T.Buffer(int64((down, steps, tile.groups * WORDS)), "int32"))
+
+        def of(block: Any) -> list[Any]:
+            places = values[block, 0, 0, 0], words[block, 0, 0]
+            return [*map(T.address_of, places), tirx.const(steps, "int32")]
+
+        return [values, words], of
+
+    return _product(c, format.down, tile, arrays)
+
+
+Stored = tuple[list[Any], Callable[[Any], list[Any]]]
+"""Buffers of weights, and what the function takes of them for a tile of features."""
+
+
+def _product(
+    c: Contraction, down: int, tile: WgmmaTile, arrays: Callable[[], Stored]
+) -> tirx.PrimFunc:
+    """Return the operator whose weights are ``arrays``, in ``down`` tiles of features."""
     total = math.prod(c.lead)
-    rows = round_up(total, tile.rows)
-    name, source = wgmma_source(c.dtype, c.out_dtype, tile.rows, tile.groups, tile.stages)
+    rows, types = round_up(total, tile.rows), (c.dtype, c.out_dtype)
+    name, source = wgmma_source(tile.weights, types, tile.rows, tile.groups, tile.stages)
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_name("main")
         T.func_attr({FUSION: OUT_FUSABLE, "tirx.noalias": True})
         x = T.arg("X", T.Buffer(int64(c.input_shape), c.dtype))
-        values = T.arg("V", T.Buffer(int64((format.stored, format.block_rows, EDGE)), c.dtype))
-        columns = T.arg("I", T.Buffer(int64((format.stored,)), "int32"))
-        starts = T.arg("S", T.Buffer(int64((format.down + 1,)), "int32"))
+        stored, of = arrays()
         y = T.arg("Y", T.Buffer(int64(c.output_shape), c.out_dtype))
         with T.sblock("root"):
-            shape = int64((rows, format.down * tile.features))
+            shape = int64((rows, down * tile.features))
             out = T.sblock_alloc_buffer(shape, c.out_dtype, scope=SHARED)
-            grid = (rows // tile.rows, *int64((format.down, tile.threads)))
+            grid = (rows // tile.rows, *int64((down, tile.threads)))
             with T.grid(*grid) as axes, T.sblock("contract"):
                 row, block, _ = T.axis.remap("SSS", axes)
                 region = out[_part(row, tile.rows), _part(block, tile.features)]
-                T.reads(*map(_all, (x, values, columns)), starts[block : block + 2])
+                T.reads(*map(_all, (x, *stored)))
                 T.writes(region)
                 T.sblock_attr({OPERATOR: WGMMA, TILE: [tile.rows, tile.features, EDGE]})
-                size = shared_bytes(tile.rows, tile.groups, tile.stages)
-                ring = T.sblock_alloc_buffer(int64((size,)), "uint8", scope=SHARED)
+                ring = T.sblock_alloc_buffer(int64((tile.ring,)), "uint8", scope=SHARED)
                 pitch, unit = tirx.Var("pitch", "int32"), tirx.Var("unit", "int32")
                 view = T.match_buffer(
                     region,
@@ -102,9 +153,7 @@ def wgmma_blocks(c: Contraction, format: SwizzledBlocksFormat, tile: WgmmaTile) 
                     pitch,
                     ring.access_ptr("rw"),
                     T.address_of(x[(0,) * len(x.shape)]),
-                    T.address_of(values[0, 0, 0]),
-                    T.address_of(columns[0]),
-                    T.address_of(starts[block]),
+                    *of(block),
                     tirx.Cast("int32", row * tile.rows),
                     tirx.Cast("int32", tirx.convert(total)),
                     tirx.const(c.columns, "int32"),

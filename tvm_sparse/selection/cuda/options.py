@@ -30,7 +30,7 @@ from tvm_sparse.selection.cuda.option import Option
 from tvm_sparse.selection.cuda.stream_demand import dense_demand
 from tvm_sparse.selection.cuda.tile_demand import Staging, staging_of
 from tvm_sparse.selection.cuda.tile_option import stored_demand, tile_option
-from tvm_sparse.selection.cuda.wgmma_option import wgmma_options
+from tvm_sparse.selection.cuda.wgmma_option import block_options, two_four_options
 
 BLOCK_EDGES = ((128, 64), (64, 64), (64, 32), (32, 64), (32, 32), (32, 16), (16, 32), (16, 16))
 """Block rows and columns that are tried: any matrix of larger blocks fits one of them too."""
@@ -99,10 +99,14 @@ def block(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | str]:
         lambda: tiled(c, weights, tile, kernel),
         work=work / (features * columns),
     )
-    hopper = list(wgmma_options(c, scan, target))
+    yield _faster(own, list(block_options(c, scan, target)))
+
+
+def _faster(own: Option, hopper: list[Option]) -> Option:
+    """Return the fastest by the model: by ``mma.sync``, or on Hopper by ``wgmma``."""
     engine = mends.in_use().block_engine
     ways = {"mma.sync": [own], "wgmma": hopper}.get(engine) or [own, *hopper]
-    yield min(ways, key=lambda option: option.seconds)
+    return min(ways, key=lambda option: option.seconds)
 
 
 def unstructured(_c: Contraction, _scan: Scan, _target: Target) -> Iterator[Option | str]:
@@ -129,7 +133,7 @@ def two_four(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | st
     tile = model.choose_tile(c, staging, on, features=QUAD_LANES, step=TWO_FOUR_STEP)
     format = TwoFourFormat(*c.matrix_shape, lanes=tile.features, step=tile.columns)
     weights, kernel = TwoFourOperand(format, tile), SparseTensorCore()
-    yield tile_option(
+    own = tile_option(
         "two_four",
         format,
         tile,
@@ -138,3 +142,4 @@ def two_four(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | st
         work=0.5,
         kernel="2:4 tile",
     )
+    yield _faster(own, list(two_four_options(c, target)))

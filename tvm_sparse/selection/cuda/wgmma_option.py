@@ -1,18 +1,23 @@
-"""Blocks on Hopper's tensor cores as an option: on ``sm_90a`` alone, with a modelled time."""
+"""Weights on Hopper's tensor cores as options: on ``sm_90a`` alone, with a modelled time."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from tvm.target import Target
 
 from tvm_sparse.base.targets import cuda_archs
 from tvm_sparse.formats.swizzled_blocks import EDGE, SwizzledBlocksFormat
+from tvm_sparse.formats.swizzled_quads import STEP as QUADS_STEP
+from tvm_sparse.formats.swizzled_quads import SwizzledQuadsFormat
 from tvm_sparse.ops.contractions.contraction import Contraction
-from tvm_sparse.ops.cuda.wgmma import WgmmaTile, fits, wgmma_blocks
+from tvm_sparse.ops.cuda.wgmma import WgmmaTile, fits, wgmma_blocks, wgmma_two_four
+from tvm_sparse.ops.cuda.wgmma_source import KEPT, TWO_FOUR, Weights
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.cuda.chip import Chip, chip
 from tvm_sparse.selection.cuda.demand import slower
@@ -22,9 +27,12 @@ from tvm_sparse.selection.cuda.tile_choice import activation_bytes, item_bytes, 
 ARCH = "sm_90a"
 
 FEATURES = (64, 128)
-"""Features of a block: one warpgroup each 64."""
+"""Features of a block, or of a tile: one warpgroup each 64."""
 
-ROWS = ((64, (8, 16, 32, 64)), (256, (64,)), (1024, (128,)))
+ROWS = {
+    KEPT: ((64, (8, 16, 32, 64)), (256, (64,)), (1024, (128,))),
+    TWO_FOUR: ((64, (8, 16, 32, 64)), (1024, (128,))),
+}
 """Up to so many rows of activations, the tiles to take the lowest of that holds them all. These
 were the best of each count on an H200 (``benchmarks/gpu/hopper``)."""
 
@@ -36,62 +44,92 @@ peak; clocks of a tile and of a step besides, which a second resident thread blo
 36 times of an H200 of kernels that were written by hand (``benchmarks/results/gpu_hopper.json``):
 half within 1.06, all within 1.3."""
 
-UNMEASURED = 1.1
-"""Factor on the time until a GPU has timed this kernel: those by hand had a warp that only copies,
-and a few had two thread blocks for a tile."""
+UNMEASURED = {KEPT: 1.1, TWO_FOUR: 1.0}
+"""Factor on the time until a GPU has timed these kernels: those by hand had a warp that only
+copies, and a few had two thread blocks for a tile. Those of 2:4 took 0.8 to 0.87 of what the model
+says."""
 
 
-def wgmma_options(c: Contraction, scan: Scan, target: Target) -> Iterator[Option]:
+@dataclass(frozen=True)
+class _Way:
+    """A format, all steps of all its tiles of features, and its share of the products."""
+
+    name: str
+    weights: Weights
+    format: SwizzledBlocksFormat | SwizzledQuadsFormat
+    steps: int
+    work: float
+    build: Any
+
+
+def block_options(c: Contraction, scan: Scan, target: Target) -> Iterator[Option]:
     """Yield blocks of 64 and of 128 features, where the target and the layer allow it."""
-    if cuda_archs(target) != (ARCH,) or not fits(c):
-        return
-    on, rows = chip(target), known_rows(c.lead)
-    limit = int(target.attrs["max_shared_memory_per_block"])
-    for features in FEATURES:
-        if features > c.features or EDGE > c.columns:
-            continue
+    for features in _features(c, target, EDGE):
         kept = int(np.count_nonzero(scan.block_counts(features, EDGE)))
         format = SwizzledBlocksFormat(*c.matrix_shape, features, kept)
-        tile = tile_of(rows, features, limit, item_bytes(c.out_dtype))
-        nbytes = format.nbytes(c.dtype) + activation_bytes(c)
-        yield Option(
-            "block",
-            "wgmma",
-            format,
-            format.stored * features * EDGE / (c.features * c.columns),
-            UNMEASURED * seconds(rows, (format.down, kept), tile, nbytes, on),
-            partial(wgmma_blocks, c, format, tile),
-        )
+        work = format.stored * features * EDGE / (c.features * c.columns)
+        yield _option(c, target, _Way("block", KEPT, format, kept, work, wgmma_blocks))
 
 
-def tile_of(rows: int, features: int, limit: int, result: int) -> WgmmaTile:
+def two_four_options(c: Contraction, target: Target) -> Iterator[Option]:
+    """Yield 2:4 weights in tiles of 64 and of 128 features, where they are allowed."""
+    for features in _features(c, target, QUADS_STEP):
+        format = SwizzledQuadsFormat(*c.matrix_shape, features)
+        steps = format.down * format.steps
+        yield _option(c, target, _Way("two_four", TWO_FOUR, format, steps, 0.5, wgmma_two_four))
+
+
+def _features(c: Contraction, target: Target, columns: int) -> list[int]:
+    """Return the features of a tile that the target and the layer allow, of a step's columns."""
+    if cuda_archs(target) != (ARCH,) or not fits(c) or columns > c.columns:
+        return []
+    return [features for features in FEATURES if features <= c.features]
+
+
+def _option(c: Contraction, target: Target, way: _Way) -> Option:
+    rows, limit = known_rows(c.lead), int(target.attrs["max_shared_memory_per_block"])
+    format, features = way.format, way.format.block_rows
+    tile = tile_of(rows, features, limit, item_bytes(c.out_dtype), way.weights)
+    nbytes = format.nbytes(c.dtype) + activation_bytes(c)
+    time = seconds(rows, (format.down, way.steps), tile, nbytes, chip(target))
+    build = partial(way.build, c, format, tile)
+    return Option(way.name, "wgmma", format, way.work, UNMEASURED[way.weights] * time, build)
+
+
+def tile_of(
+    rows: int, features: int, limit: int, result: int, weights: Weights = KEPT
+) -> WgmmaTile:
     """Return the tile for so many rows of activations, with ``limit`` bytes of shared memory.
 
     ``result`` are the bytes of a sum as it is handed on.
     """
-    heights = next((heights for most, heights in ROWS if rows <= most), (MOST_ROWS,))
+    heights = next((heights for most, heights in ROWS[weights] if rows <= most), (MOST_ROWS,))
     height = next((one for one in heights if one >= rows), heights[-1])
-    tile = _deepest(height, features, limit, result)
-    while tile is None:
+    while True:
+        tile = _deepest(WgmmaTile(height, features, MOST_STAGES, weights), limit, result)
+        if tile is not None:
+            return tile
         height //= 2
-        tile = _deepest(height, features, limit, result)
-    return tile
 
 
-def _deepest(height: int, features: int, limit: int, result: int) -> WgmmaTile | None:
-    """Return the tile of ``height`` rows with the most stages that fit; None if too few do."""
+def _deepest(most: WgmmaTile, limit: int, result: int) -> WgmmaTile | None:
+    """Return ``most`` with as many of its stages as fit; None if too few do."""
     # Two thread blocks of an SM hide each other's waiting; each reserves a little more.
     half = limit // 2 - 1024
-    for room in (half, limit) if height <= TWO_RESIDENT else (limit,):
-        for stages in range(MOST_STAGES, LEAST_STAGES - 1, -1):
-            tile = WgmmaTile(height, features, stages)
+    for room in (half, limit) if most.rows <= TWO_RESIDENT else (limit,):
+        for stages in range(most.stages, LEAST_STAGES - 1, -1):
+            tile = replace(most, stages=stages)
             if tile.nbytes(result) <= room:
                 return tile
     return None
 
 
 def seconds(rows: int, blocks: tuple[int, int], tile: WgmmaTile, nbytes: float, on: Chip) -> float:
-    """Return the modelled time of ``blocks``: block rows, and all kept blocks."""
+    """Return the modelled time of ``blocks``: tiles of features, and the steps of all of them.
+
+    A step of 2:4 weights takes as long as one of kept blocks: it has twice the products, at twice
+    the rate.
+    """
     down, kept = blocks
     each = max(1.0, math.ceil(rows / tile.rows) * down / on.sms)
     resident = min(2.0 if tile.rows <= TWO_RESIDENT else 1.0, each)
