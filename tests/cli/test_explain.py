@@ -66,3 +66,18 @@ def test_a_gpu_that_is_not_here_is_told_by_its_model(call_json, here):
     (layer,) = found["layers"]
     assert layer["chosen"] == "cublaslt" and layer["us"] is None
     assert "by cuBLASLt where it is there (cuBLAS and a kernel behind it" in layer["reason"]
+
+
+def test_what_zeros_would_gain_in_patterns_of_tensor_cores(call, call_json, here):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(2048, 2048), nn.ReLU(), nn.Linear(2048, 64)).eval().half()
+    model[0].weight.data *= torch.rand(2048, 2048) > 0.9
+    example = (torch.zeros(256, 2048).half(),)
+    torch.export.save(torch.export.export(model, example), here / "zeros.pt2")
+    first, second = call_json("explain", here / "zeros.pt2", "--target", "cuda:sm_90a")["layers"]
+    gains = first["regular"]
+    assert list(gains) == ["block 64x64", "block 128x64", "balanced 2 of 4"]
+    assert min(gains["block 64x64"], gains["block 128x64"]) > gains["balanced 2 of 4"] > 1
+    assert second["regular"] == {}
+    printed = call("explain", here / "zeros.pt2", "--target", "cuda:sm_90a").stdout
+    assert "by the model: block 64x64" in " ".join(printed.split())

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from tvm_sparse.base.config import Config
 from tvm_sparse.base.progress import ReportProgress
+from tvm_sparse.formats.two_four import KEEP, QUAD
 from tvm_sparse.frontends.model import Model
 from tvm_sparse.frontends.modules.layers import LayerWeight
 from tvm_sparse.inspection import Row, inspect
@@ -26,6 +27,11 @@ from tvm_sparse.selection.decisions import DENSE, Decision
 ORDER = "hwi"
 """The kernels' order of a convolution's columns."""
 _BANK, _BLOCK = 16, (16, 1)
+
+REGULAR: dict[str, tuple[Pattern, ...]] = {
+    "cuda": (Block(64, 64), Block(128, 64), Balanced(QUAD, KEEP)),
+}
+"""What zeros gain most as, by the kind of a target: the patterns of its tensor cores."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,11 @@ class Nearest:
 
 @dataclass(frozen=True)
 class Advice:
-    """One layer: what was found, how it runs and why, and what is nearest, if it is not there."""
+    """One layer: what was found, how it runs and why, and what is nearest, if it is not there.
+
+    ``regular`` are the patterns that a target's tensor cores like. With as many zeros in one of
+    them, the layer would be so many times as fast as the best dense operator, by the model.
+    """
 
     layer: str
     sparsity: float
@@ -54,6 +64,7 @@ class Advice:
     reason: str
     us: float | None = None
     nearest: Nearest | None = None
+    regular: dict[str, float] = field(default_factory=dict)
 
     @property
     def gain(self) -> float | None:
@@ -97,7 +108,10 @@ def advise(
         changed = replace(model, weights=weights)
         again = compile(changed, target=library.target, config=config, progress=progress)
         then = {d.layer: d for d in again.decisions}
-    return [_advice(d, nearest.get(name), then.get(name)) for name, d in now.items()]
+    return [
+        replace(_advice(d, nearest.get(name), then.get(name)), regular=_regular(library, d))
+        for name, d in now.items()
+    ]
 
 
 def _improvable(decision: Decision, row: Row, layer: LayerWeight) -> bool:
@@ -114,6 +128,22 @@ def _gains(library: Library, layer: str, sparsity: float) -> bool:
         for pattern, level in _patterns(sparsity)
         for point in curve(replace(studied, pattern=pattern, order=ORDER), library.target, [level])
     )
+
+
+def _regular(library: Library, decision: Decision) -> dict[str, float]:
+    """Return the modelled gain of as many zeros in each pattern that the target likes."""
+    studied = library.decisions.studied.get(decision.layer)
+    found: dict[str, float] = {}
+    patterns = REGULAR.get(library.target.kind.name, ())
+    if studied is None or studied.contraction.depthwise:
+        return {}
+    for pattern in patterns:
+        level = 1 - KEEP / QUAD if isinstance(pattern, Balanced) else decision.sparsity
+        if 0 < level <= decision.sparsity:
+            asked = replace(studied, pattern=pattern, order=ORDER)
+            points = curve(asked, library.target, [level])
+            found |= {pattern.describe(): 1 / point.cost for point in points}
+    return found
 
 
 def _patterns(sparsity: float) -> Iterator[tuple[Pattern, float]]:
