@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from benchmarks.gpu.executed import HOPPER_ARCH
 from benchmarks.gpu.jobs import buildable
-from benchmarks.gpu.operators import LISTED, OPERATORS
+from benchmarks.gpu.operators import HOPPER, LISTED, OPERATORS
 from benchmarks.harness.common import load
 from benchmarks.pages import (
     gpu_hopper_page,
@@ -69,17 +70,18 @@ def page(compiled: dict[str, Any], regimes: dict[str, Any] | None) -> str:
     lines += _code(compiled)
     if regimes is not None:
         lines += _regimes(regimes)
-    names = ("gpu_modelled_grid", "gpu_modelled", "gpu_speed")
+    names = ("gpu_modelled_grid", "gpu_modelled_hopper", "gpu_modelled", "gpu_speed")
     lines += gpu_modelled_page.lines(*map(_read, names))
     return "\n".join(lines) + "\n"
 
 
 def _operators(compiled: dict[str, Any], measured_on: dict[tuple[str, str], str]) -> list[str]:
     """Return the table of what is proved for each operator: when, and the file that says so."""
-    state = f"{', '.join(compiled['archs'])}, {_dated(compiled['date'], 'gpu_compiled')}"
     executed, rows = _executed(), []
-    for layer, operator in OPERATORS.items():
+    for layer, operator in (OPERATORS | HOPPER).items():
         own = [row for row in compiled["rows"] if row["layer"] == layer]
+        archs = operator.arch or ", ".join(compiled["archs"])
+        state = f"{archs}, {_dated(compiled['date'], 'gpu_compiled')}"
         dtypes = ", ".join(dict.fromkeys(row["dtype"] for row in own))
         lean = own and all(row["stack"] <= _listed(row)[0] for row in own)
         found = measured_on.get((operator.format, operator.kernel), NOT_YET)
@@ -157,7 +159,8 @@ def _code(compiled: dict[str, Any]) -> list[str]:
     newest = compiled["archs"][-1]
     rows = []
     for row in compiled["rows"]:
-        if row["arch"] == newest and row["dtype"] != "bfloat16":
+        own = row["layer"] in HOPPER or row["arch"] == newest
+        if own and row["dtype"] != "bfloat16":
             counts = ", ".join(f"{n} {name}" for name, n in sorted(row["instructions"].items()))
             cells = [row["layer"], row["dtype"], row["rule"], str(row["registers"]), counts]
             rows.append(cells)
@@ -167,7 +170,8 @@ def _code(compiled: dict[str, Any]) -> list[str]:
         for (layer, dtype, arch), (most, why) in LISTED.items()
     ]
     exceptions = ["Exceptions from what *compiled* means:", "", *notes, ""] if notes else []
-    return [f"## Machine code for {newest}", "", *table(head, rows), *exceptions]
+    title = f"## Machine code for {newest}, and for {HOPPER_ARCH} what Hopper alone has"
+    return [title, "", *table(head, rows), *exceptions]
 
 
 def _listed(row: dict[str, Any]) -> tuple[int, str]:

@@ -1,4 +1,12 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.gpu import modelled_hopper
 from benchmarks.pages import gpu_modelled_page
+
+ROOT = Path(__file__).resolve().parents[2]
 
 ROW = {"case": "gates", "rule": "Stream", "default_us": 12.0, "trials": 16, "failed": 1}
 COUNTS = {"shared_passes": 336.2, "bank_conflicts": 4.0, "barriers": 1.9, "waits": 1.0}
@@ -21,7 +29,7 @@ SPEED = {
 
 
 def test_gains_are_called_modelled():
-    text = "\n".join(gpu_modelled_page.lines(None, MODELLED, SPEED))
+    text = "\n".join(gpu_modelled_page.lines(None, None, MODELLED, SPEED))
     assert "**Modelled, not measured.**" in text
     assert "the model of 2026-11-22" in text
     assert "| gates | Stream | 12.0 | 10.0 | 1.20x | 16 | 1 |" in text
@@ -30,22 +38,41 @@ def test_gains_are_called_modelled():
 
 
 def test_without_results_nothing_is_said():
-    assert gpu_modelled_page.lines(None, None, None) == []
+    assert gpu_modelled_page.lines(None, None, None, None) == []
 
 
 def test_parts_are_named():
     cut = {**SIDE, "tile": [16, 128, 64, 4]}
     streamed = {**STREAM, "warps": [16, 8, 7]}
     row = {**GRID["rows"][0], "before": cut, "today": streamed}
-    text = "\n".join(gpu_modelled_page.lines({**GRID, "rows": [row]}, None, None))
+    text = "\n".join(gpu_modelled_page.lines({**GRID, "rows": [row]}, None, None, None))
     assert "| 16x128x64 in 4, stream in 7 |" in text
 
 
 def test_the_grid_has_counts_and_times_before_and_today():
-    text = "\n".join(gpu_modelled_page.lines(GRID, None, None))
+    text = "\n".join(gpu_modelled_page.lines(GRID, None, None, None))
     assert "**Modelled** times" in text
     cells = "16x64x64, stream | 336, 336 | 4, 4 | 2, 2 | 1, 1 | 16384, 99 |"
     assert f"| N=16 | 50.0 | 40.1 | 20.0 |  | {cells}" in text
     measured = {**GRID, "rows": [{**GRID["rows"][0], "again_us": 21.0}]}
-    text = "\n".join(gpu_modelled_page.lines(measured, None, None))
+    text = "\n".join(gpu_modelled_page.lines(measured, None, None, None))
     assert f"| N=16 | 50.0 | 40.1 | 20.0 | 21.0 | {cells}" in text
+
+
+def test_cells_of_hopper_stand_beside_what_was_foretold():
+    about = {"pattern": "2:4", "zeros": 0.5, "kernel": "wgmma", "foretold_us": 31.0}
+    rows = [{**about, "rows": 16, "us": 38.0}, {**about, "rows": 64, "us": 39.0}]
+    text = "\n".join(gpu_modelled_page.lines(None, {"rows": rows}, None, None))
+    assert "are 1 of 2; the others are bold" in text
+    assert "| 2:4 | 50% | 38.0 / 31.0 wgmma | **39.0** / 31.0 wgmma |" in text
+
+
+def test_the_compiler_takes_what_the_committed_cells_say():
+    content = json.loads((ROOT / "benchmarks/results/gpu_modelled_hopper.json").read_text())
+    wanted = [row for row in content["rows"] if row["pattern"] == modelled_hopper.QUADS]
+    with pytest.MonkeyPatch.context() as patch:
+        key = (modelled_hopper.QUADS, 0.5)
+        patch.setattr(modelled_hopper, "FORETOLD", {key: modelled_hopper.FORETOLD[key]})
+        assert list(modelled_hopper.modelled()) == wanted
+    near = [row["us"] <= gpu_modelled_page.NEAR * row["foretold_us"] for row in wanted]
+    assert len(near) == 7 and all(near)
