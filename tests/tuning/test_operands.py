@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tvm import te, tirx
+from tvm import te
 
 from tests.integers import as_integers, sparse_bytes
 from tests.kernels import host, integers, keep_of_bank, run
@@ -109,17 +109,12 @@ def test_half_precision_comes_back_from_files(tmp_path, dtype):
     assert not operands.same(loaded * loaded.dtype.type(1.1), arrays[0])
 
 
-def test_variable_extents_count_as_one():
-    func = balanced(Contraction((tirx.Var("n", "int64"),), 64, 32), FORMAT, host())
-    assert operands.unmeasurable(func) is None
-    assert operands.operands(func, FIXED, outputs=1)[0].shape == (1, 64)
-
-
 @pytest.mark.parametrize(
     ("shape", "dtype", "word"),
     [
-        ((lambda n: (n * 2,)), "float32", "expressions"),
-        ((lambda n: (n,)), "float8_e4m3fn", "float8"),
+        ((lambda n: (n,)), "float32", "open"),
+        ((lambda n: (n * 2,)), "float32", "open"),
+        ((lambda n: (8,)), "float8_e4m3fn", "float8"),
     ],
 )
 def test_what_no_array_can_be_made_for(shape, dtype, word):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from tvm import relax, tirx
 
 from tests.kernels import host
@@ -41,9 +42,13 @@ def test_functions_without_an_operator_of_ours_are_no_tasks():
     assert tasks(lambda x: relax.op.nn.softmax(x, axis=-1), (8, 64)) == []
 
 
-def test_a_dynamic_batch_is_a_task():
-    mod = lowered(lambda x: linear(x, weights(0), "a"), (tirx.Var("n", "int64"), 64))
-    assert [t.layers for t in extract(mod, host())] == [("a",)]
+@pytest.mark.parametrize("lead", [1, 2])
+def test_open_extents_are_skipped_with_the_way_out(lead):
+    reasons = {}
+    opened = [tirx.Var(f"n{i}", "int64") for i in range(lead)]
+    mod = lowered(lambda x: linear(x, weights(0), "a"), (*opened, 64))
+    assert extract(mod, host(), reasons.__setitem__) == []
+    assert {reason.partition(";")[0] for reason in reasons.values()} == {"its extents are open"}
 
 
 def test_what_cannot_be_measured_is_skipped_with_the_reason(monkeypatch):

@@ -37,7 +37,7 @@ def operands(
     Parameters
     ----------
     func
-        A function whose extents are static, or plain variables (which count as one).
+        A function whose extents are fixed.
     fixed
         Arrays by parameter position: weights in the operator's format, from its ``encode``.
         Indices are taken as they are, because only they are valid. Numbers are drawn anew, so no
@@ -58,9 +58,8 @@ def operands(
 
 
 def spec(param: Any) -> Spec:
-    """Return shape and dtype of a parameter, variable extents as one."""
-    extents = tuple(int(e) if hasattr(e, "value") else 1 for e in param.shape)
-    return extents, str(param.dtype)
+    """Return shape and dtype of a parameter."""
+    return tuple(map(int, param.shape)), str(param.dtype)
 
 
 def misfit(func: tirx.PrimFunc, arrays: Sequence[np.ndarray]) -> str | None:
@@ -73,10 +72,13 @@ def misfit(func: tirx.PrimFunc, arrays: Sequence[np.ndarray]) -> str | None:
 
 
 def unmeasurable(func: tirx.PrimFunc) -> str | None:
-    """Return why no arguments can be made for ``func``, ``None`` if they can."""
+    """Return why ``func`` cannot be measured, ``None`` if it can.
+
+    TVM's search takes fixed extents only. What suits open ones is chosen when compiling.
+    """
     for param in func.params:
-        if not all(hasattr(e, "value") or isinstance(e, tirx.Var) for e in param.shape):
-            return f"extents of '{param.name}' are expressions"
+        if not all(hasattr(e, "value") for e in getattr(param, "shape", [param])):
+            return "its extents are open; tune the model with its shapes fixed, as with --shape"
         if str(param.dtype) not in DTYPES:
             return f"dtype {param.dtype} of '{param.name}'"
     return None
