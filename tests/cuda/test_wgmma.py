@@ -16,6 +16,7 @@ from torch import nn
 
 import tvm_sparse as ts
 from tests.cuda.kernels import executed, needs_nvrtc, scheduled, source, target, typed
+from tests.emulation.exact import array
 from tests.kernels import integers
 from tvm_sparse.base.numerics import Numerics
 from tvm_sparse.emulation.process import Emulator
@@ -85,6 +86,20 @@ def test_small_integers_are_exact(hopper, case, dtype, result):
     np.testing.assert_array_equal(out, wanted)
 
 
+@needs_nvrtc
+def test_a_dense_matrix_keeps_blocks_of_zeros(hopper):
+    c = Contraction((9,), 200, 130, numerics=HALF)
+    matrix, x = pruned(c, 64), integers(np.random.default_rng(1), c.input_shape)
+    format = SwizzledBlocksFormat.dense(*c.matrix_shape, 64)
+    arrays = format.encode(typed(matrix, c.dtype))
+    assert len(arrays["values"]) == format.stored == 12
+    np.testing.assert_array_equal(format.decode(arrays).astype("f4"), matrix)
+    func = scheduled(wgmma_blocks(c, format, WgmmaTile(16, 64, 4)), TileWgmmaRule(), ARCH)
+    operands = [typed(x, c.dtype), *arrays.values()]
+    out = executed(hopper, func, operands, c.output_shape, c.dtype)
+    np.testing.assert_array_equal(out, typed(reference(c, x, matrix), c.dtype).astype("f4"))
+
+
 MUTATIONS = {
     "copies are not waited for": (r"cp\.async\.wait_group 2;", "cp.async.wait_group 9;"),
     "no proxy fence": (r"fence\.proxy\.async\.shared::cta;", ""),
@@ -141,6 +156,22 @@ class Net(nn.Module):
     def forward(self, x):
         y = nn.functional.gelu(self.a(x))
         return torch.relu(self.c(self.b(y) + x))
+
+
+@needs_nvrtc
+def test_a_dense_network_without_libraries_equals_pytorch(monkeypatch):
+    monkeypatch.setitem(wgmma_option.UNMEASURED, KEPT, 0.01)  # small layers go elsewhere
+    torch.manual_seed(0)
+    model, x = Net().bfloat16().eval(), torch.randn(33, 512).bfloat16()
+    config = ts.Config(measure=False, libraries=False)
+    library = ts.compile(model, (x,), target=f"cuda:{ARCH}", config=config)
+    assert {decision.chosen for decision in library.decisions} == {"dense"}
+    emulation = emulate(library, array(x))
+    assert not emulation.report.findings, emulation.report.findings
+    with torch.no_grad():
+        wanted = model.float()(x.float())
+    np.testing.assert_allclose(emulation.outputs[0].astype("f4"), wanted, rtol=2e-2, atol=2e-2)
+    assert {kernel.rule for kernel in library.kernels if kernel.layer} == {"TileWgmma"}
 
 
 @pytest.mark.grid
@@ -208,6 +239,31 @@ def option(rows, arch, columns=8192, dtype="float16", kept=0.1):
 )
 def test_hopper_alone_has_them(rows, arch, dtype, kernel):
     assert option(rows, arch, 4096, dtype).kernel == kernel
+
+
+@pytest.mark.parametrize(
+    ("rows", "arch", "kernel"),
+    [(1, ARCH, "stream"), (32, ARCH, "tile"), (1024, ARCH, "wgmma"), (1024, "sm_90", "tile")],
+)
+def test_dense_layers_of_many_rows_have_them_too(rows, arch, kernel):
+    c = Contraction((rows,), 2048, 2048, numerics=HALF)
+    assert options.dense(c, target(arch)).kernel == kernel
+    batch = tvm.tirx.Var("n", "int64")
+    assert options.dense(dataclasses.replace(c, lead=(batch,)), target(arch)).kernel == "tile"
+
+
+def test_dense_kernels_by_hand_are_faster_than_the_model():
+    rows = json.loads(Path("benchmarks/results/gpu_hopper.json").read_text())["rows"]
+    ratios = []
+    for row in (row for row in rows if row["pattern"] == "none"):
+        shape, count = row["shape"], row["rows"]
+        features = 64 * shape["groups"]
+        tile = WgmmaTile(shape["rows"], features, shape["stages"])
+        blocks, nbytes = (8192 // features, 8192 // features * 128), 2 * 8192**2
+        time = seconds(count, blocks, tile, nbytes + 4 * count * 8192, chip(target(ARCH)))
+        ratios.append(time * 1e6 / row["times"]["by hand"]["median_us"])
+    assert len(ratios) == 7
+    assert 1 <= min(ratios) and max(ratios) <= 1.6
 
 
 def test_modelled_times_are_those_of_the_kernels_by_hand():

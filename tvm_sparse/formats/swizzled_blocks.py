@@ -24,7 +24,8 @@ CHUNK = 8
 class SwizzledBlocksFormat:
     """Block rows store the blocks that they keep, one after another, without padding.
 
-    Blocks are ``block_rows`` x 64. The last ones may reach past the matrix, with zeros.
+    Blocks are ``block_rows`` x 64. The last ones may reach past the matrix, with zeros. A ``whole``
+    matrix keeps all of them, whatever they hold.
 
     Arrays of :meth:`encode`:
 
@@ -40,6 +41,7 @@ class SwizzledBlocksFormat:
     cols: int
     block_rows: int
     kept: int
+    whole: bool = False
 
     def __post_init__(self) -> None:
         """Refuse blocks that no product of a warpgroup multiplies."""
@@ -54,6 +56,11 @@ class SwizzledBlocksFormat:
         held = Scan(matrix).block_counts(block_rows, EDGE)
         rows, cols = matrix.shape
         return cls(rows, cols, block_rows, int(np.count_nonzero(held)))
+
+    @classmethod
+    def dense(cls, rows: int, cols: int, block_rows: int) -> SwizzledBlocksFormat:
+        """Return the format that keeps all blocks of a matrix of ``rows`` x ``cols``."""
+        return cls(rows, cols, block_rows, -(-rows // block_rows) * -(-cols // EDGE), whole=True)
 
     @property
     def down(self) -> int:
@@ -78,7 +85,8 @@ class SwizzledBlocksFormat:
     def encode(self, matrix: np.ndarray) -> dict[str, np.ndarray]:
         """Return the arrays of ``matrix`` ``(rows, cols)``; raise if it keeps other blocks."""
         matrix = finite_matrix(matrix, (self.rows, self.cols), WHERE)
-        places = np.argwhere(Scan(matrix).block_counts(self.block_rows, EDGE) > 0)
+        counts = Scan(matrix).block_counts(self.block_rows, EDGE)
+        places = np.argwhere((counts > 0) | self.whole)
         if len(places) != self.kept:
             raise UnsupportedError(WHERE, f"{len(places)} kept blocks", f"{self.kept}")
         whole = np.zeros((self.down * self.block_rows, self.across * EDGE), matrix.dtype)

@@ -30,7 +30,11 @@ from tvm_sparse.selection.cuda.option import Option
 from tvm_sparse.selection.cuda.stream_demand import dense_demand
 from tvm_sparse.selection.cuda.tile_demand import Staging, staging_of
 from tvm_sparse.selection.cuda.tile_option import stored_demand, tile_option
-from tvm_sparse.selection.cuda.wgmma_option import block_options, two_four_options
+from tvm_sparse.selection.cuda.wgmma_option import (
+    block_options,
+    dense_options,
+    two_four_options,
+)
 
 BLOCK_EDGES = ((128, 64), (64, 64), (64, 32), (32, 64), (32, 32), (32, 16), (16, 32), (16, 16))
 """Block rows and columns that are tried: any matrix of larger blocks fits one of them too."""
@@ -49,7 +53,8 @@ def dense(c: Contraction, target: Target) -> Option:
     tile = model.choose_tile(c, Staging(columns), on)
     format = DenseFormat(features, columns, lanes=tile.features)
     weights, kernel = DenseOperand(format, tile), multiplier(c.numerics)
-    return tile_option("dense", format, tile, (c, on), lambda: tiled(c, weights, tile, kernel))
+    own = tile_option("dense", format, tile, (c, on), lambda: tiled(c, weights, tile, kernel))
+    return _faster(own, list(dense_options(c, target)))
 
 
 def _dense_row(c: Contraction, on: Chip) -> Option:

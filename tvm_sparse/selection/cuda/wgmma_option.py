@@ -22,7 +22,12 @@ from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.cuda.chip import Chip, chip
 from tvm_sparse.selection.cuda.demand import slower
 from tvm_sparse.selection.cuda.option import Option
-from tvm_sparse.selection.cuda.tile_choice import activation_bytes, item_bytes, known_rows
+from tvm_sparse.selection.cuda.tile_choice import (
+    activation_bytes,
+    is_known,
+    item_bytes,
+    known_rows,
+)
 
 ARCH = "sm_90a"
 
@@ -69,6 +74,13 @@ def block_options(c: Contraction, scan: Scan, target: Target) -> Iterator[Option
         format = SwizzledBlocksFormat(*c.matrix_shape, features, kept)
         work = format.stored * features * EDGE / (c.features * c.columns)
         yield _option(c, target, _Way("block", KEPT, format, kept, work, wgmma_blocks))
+
+
+def dense_options(c: Contraction, target: Target) -> Iterator[Option]:
+    """Yield matrices that keep all blocks, of known rows of activations, where they are allowed."""
+    for features in _features(c, target, EDGE) if is_known(c) else ():
+        format = SwizzledBlocksFormat.dense(*c.matrix_shape, features)
+        yield _option(c, target, _Way("dense", KEPT, format, format.kept, 1.0, wgmma_blocks))
 
 
 def two_four_options(c: Contraction, target: Target) -> Iterator[Option]:
