@@ -19,12 +19,17 @@ SAMPLERS = (torch.ops.aten.grid_sampler_2d.default, torch.ops.aten.grid_sampler_
 def _grid_sample(importer: Any, node: torch.fx.Node) -> Any:
     x, grid, mode, padding, corners = importer.retrieve_args(node)
     batch, channels, *extents = x.ty.shape.values
-    how = Sampling(MODES[mode], PADDINGS[padding], bool(corners), tuple(extents))
-    found = called(importer, node, lambda grid: tables(grid, how), grid)
-    parts = [emit(importer, found[i]) for i in range(2 if how.mode == "nearest" else 3)]
+
+    def how(planes: Any) -> Sampling:
+        return Sampling(MODES[mode], PADDINGS[padding], bool(corners), tuple(planes))
+
+    # Extents are operands, so that an open one is a variable of the function.
+    found = called(importer, node, lambda grid, planes: tables(grid, how(planes)), grid, extents)
+    parts = [emit(importer, found[i]) for i in range(2 if MODES[mode] == "nearest" else 3)]
     flat = emit(importer, relax.op.reshape(x, [batch, channels, math.prod(extents)]))
 
-    def samples(x: Any, elements: Any, counts: Any, shares: Any = None) -> Any:
-        return sampled(x, elements, counts, shares, how)
+    def samples(x: Any, elements: Any, counts: Any, *rest: Any) -> Any:
+        shares, planes = (None, *rest)[-2:]
+        return sampled(x, elements, counts, shares, how(planes))
 
-    return called(importer, node, samples, flat, *parts)
+    return called(importer, node, samples, flat, *parts, extents)

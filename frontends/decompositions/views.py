@@ -12,7 +12,7 @@ from torch._decomp import decomposition_table
 
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.frontends.decompositions.table import aten, rule
-from tvm_sparse.frontends.program.open_table import is_same
+from tvm_sparse.frontends.program.open_table import is_known, is_same
 
 
 @rule(aten.unfold.default, aten.unfold_copy.default)
@@ -31,7 +31,7 @@ def _unfold(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
 def _roll(x: Tensor, shifts: Any, dims: Sequence[int] = ()) -> Any:
     """Join both parts of each axis where a shift or an extent is open.
 
-    The shift is compared with the extent, so that one beyond it is refused.
+    A number is counted around the axis; another shift is compared with the extent.
     """
     shifts = shifts if isinstance(shifts, Sequence) else [shifts]
     turned = [x.shape[dim] for dim in dims] if dims else x.shape
@@ -41,7 +41,11 @@ def _roll(x: Tensor, shifts: Any, dims: Sequence[int] = ()) -> Any:
         return aten.roll.default(x.reshape(-1), shifts, [0]).reshape(x.shape)
     for shift, dim in zip(shifts, dims, strict=True):
         extent = x.shape[dim]
-        if not -extent <= shift <= extent:
+        if isinstance(shift, int) and not (
+            is_known(-extent <= shift) and is_known(shift <= extent)
+        ):
+            shift = shift % extent  # noqa: PLW2901
+        elif not -extent <= shift <= extent:
             raise UnsupportedError(
                 "operator 'roll'", f"shifts {extent} elements by {shift}", "at most once around"
             )

@@ -28,6 +28,12 @@ Call = tuple[tuple[Any, ...], dict[str, Any]]
 _LOWEST = 3
 """So many of the smallest sizes are always run."""
 
+_ENDS = 4
+"""So many of the sizes that make an extent one are run, the first ones and the last ones."""
+
+_FARTHEST = 4096
+"""The largest size that is run: a piece ``x[1:2]`` is one for all of them."""
+
 _RAISED = (2, 3, 4)
 """Least sizes that are tried where the model is another one, or none, for smaller ones."""
 
@@ -211,7 +217,8 @@ def _telling(program: Any, dims: Mapping[Any, Any]) -> Iterator[dict[str, int]]:
     for symbol, dim in dims.items():
         low = int(program.range_constraints[symbol].lower)
         lowest = [size for size in range(low, low + _LOWEST) if size <= dim.max]
-        columns[dim.__name__] = [*lowest, *solutions(program, symbol, 1)]
+        solved = [size for size in solutions(program, symbol, 1) if size <= _FARTHEST]
+        columns[dim.__name__] = [*lowest, *dict.fromkeys(solved[:_ENDS] + solved[-_ENDS:])]
     for row in itertools.zip_longest(*columns.values()):
         pairs = zip(columns, row, strict=True)
         yield {n: columns[n][-1] if size is None else size for n, size in pairs}

@@ -21,6 +21,7 @@ from torch.utils._sympy.value_ranges import ValueRanges
 
 from tvm_sparse.frontends.program.asked_conditions import CONDITIONS, Condition, place_of
 from tvm_sparse.frontends.program.decided_extents import environments_of, sizes_in, value_of
+from tvm_sparse.frontends.program.extent_names import names_of_extents
 
 _TRIED = 12
 """Sizes of each extent that a condition of several ones is tried with."""
@@ -119,7 +120,10 @@ def assert_conditions(
     """
     if not conditions:
         return []
-    names = _names(program)
+    names = {
+        symbol: sympy.Symbol(name, integer=True)
+        for symbol, name in names_of_extents(program).items()
+    }
     output = program.graph.output_node()
     texts = []
     for condition in conditions:
@@ -138,18 +142,6 @@ def assert_conditions(
 def held() -> torch.Tensor:
     """Stand for a condition, which the meta of the node has; the importer writes it out."""
     raise NotImplementedError
-
-
-def _names(program: torch.export.ExportedProgram) -> dict[Any, Any]:
-    """Return what to call each symbol: the input and axis that has it."""
-    found: dict[Any, Any] = {}
-    for node in program.graph.find_nodes(op="placeholder"):
-        where = f"{node.name}.shape"
-        for axis, extent in enumerate(getattr(node.meta.get("val"), "shape", ())):
-            if isinstance(extent, torch.SymInt) and extent.node.expr.is_Symbol:
-                name = sympy.Symbol(f"{where}[{axis}]", integer=True)
-                found.setdefault(extent.node.expr, name)
-    return found
 
 
 def _values(program: torch.export.ExportedProgram) -> Iterator[torch.Tensor]:

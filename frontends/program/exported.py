@@ -31,6 +31,7 @@ from tvm_sparse.frontends.program.conditions import (
 )
 from tvm_sparse.frontends.program.copied import copied
 from tvm_sparse.frontends.program.decided_extents import OpenExtents, layouts_undecided
+from tvm_sparse.frontends.program.extent_names import renamed
 from tvm_sparse.frontends.program.float8_weights import widen_float8_weights
 from tvm_sparse.frontends.program.half_precision import widen_halves
 from tvm_sparse.frontends.program.in_place import without_writes
@@ -85,8 +86,8 @@ def from_exported(
     symbols = symbols or program.graph_module.meta.get(OPEN_EXTENTS)
     try:
         return _imported(program, symbols, steps)
-    except SparseError:
-        raise
+    except SparseError as error:
+        raise renamed(error, program) from error.__cause__
     except Exception as error:  # of PyTorch and of TVM, for a program that is none
         found, *rest = meaning(error) or (said(error), *_REMEDY)
         raise InputError("model", f"cannot be imported{aside(found)}", *rest) from error

@@ -35,4 +35,9 @@ def is_open(*extents: Any) -> bool:
 
 def is_same(size: Any, extent: Any) -> bool:
     """Whether two extents are equal at every size."""
-    return bool(statically_known_true(size == extent))
+    return is_known(size == extent)
+
+
+def is_known(condition: Any) -> bool:
+    """Whether a condition on extents holds at every size, as far as PyTorch knows."""
+    return bool(statically_known_true(condition))

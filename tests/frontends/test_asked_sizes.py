@@ -201,3 +201,16 @@ def test_extents_of_two_names_that_must_be_equal_are_refused():
     n, m = Dim("n", min=2, max=61), Dim("m", min=2, max=61)
     with pytest.raises(ts.InputError, match="cannot leave these extents open"):
         ts.load(model, (torch.rand(2, 9), torch.rand(2, 9)), dynamic_shapes=({1: n}, {1: m}))
+
+
+def test_pieces_of_one_element_are_not_tried_at_large_sizes():
+    """``x[1:2]`` has one row at every size from two on."""
+    tried = []
+
+    def pieces(x):
+        if isinstance(x.shape[0], int):
+            tried.append(x.shape[0])
+        return [part * 2 for part in x.tensor_split((1, 2, 3))]
+
+    ts.load(Apply(pieces), (torch.rand(6, 4),), dynamic_shapes=({0: Dim("n")},))
+    assert 0 < max(tried) < 5000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch.export import Dim
 
 import tvm_sparse as ts
@@ -30,6 +31,9 @@ def without_diagonal(x):
 def rows(x):
     return torch.arange(6.0).reshape(2, 3) + x[0, 0]
 
+
+GRID = torch.rand(1, 3, 5, 2, generator=torch.Generator().manual_seed(0)) * 2.4 - 1.2
+PLACES = torch.rand(1, 2, 3, 5, 3, generator=torch.Generator().manual_seed(1)) * 2.4 - 1.2
 
 FORMS = {
     "taken along": lambda x: (
@@ -70,6 +74,13 @@ FORMS = {
         written(x, slice(None, None, 2), x[::2] + 1),
         written(x, (slice(None), slice(1, 3)), x[:, 2:] * 5),
         torch.slice_scatter(x, x[:, :1] * 3, 1, 2, 3),
+    ),
+    "turned": lambda x: (x.roll(9, 0), x.roll(-2, 0), x.roll((3, 1), (0, 1)) * 2),
+    "sampled": lambda x: (
+        F.grid_sample(x[None, None], GRID, align_corners=False),
+        F.grid_sample(x[None, None], GRID, "nearest", "border", align_corners=True),
+        F.grid_sample(x.T[None, None], GRID, "bicubic", "reflection", align_corners=False),
+        F.grid_sample(x[None, None, None], PLACES, align_corners=False),
     ),
     "parts": lambda x: (
         *(part.sum(0) for part in torch.tensor_split(x, 3)),
@@ -147,3 +158,11 @@ def test_nothing_is_printed_of_sizes_at_which_the_model_does_not_run(capfd):
     model, shapes = Apply(lambda x: x.unfold(0, 2, 2) * 2), ({0: Dim("n")},)
     ts.compile(model, (torch.rand(6, 4),), dynamic_shapes=shapes, config=CONFIG)
     assert capfd.readouterr() == ("", "")
+
+
+def test_refusals_call_an_extent_by_its_input():
+    """A transform of so many rows: its number of steps follows from them."""
+    model = Apply(lambda x: torch.fft.irfft2(torch.complex(x, x)[None]))
+    shapes = ({0: Dim("n", min=2)},)
+    with pytest.raises(ts.UnsupportedError, match=r"an axis of x\.shape\[0\]"):
+        ts.load(model, (torch.rand(6, 4),), dynamic_shapes=shapes)
