@@ -13,6 +13,7 @@ from tests.suites.workers import cases, results
 
 SUITES = {
     "pytorch": "tests.suites.opinfo",
+    "opened": "tests.suites.opened",
     "onnx": "tests.suites.onnx_nodes",
     "onnx_constants": "tests.suites.onnx_constants",
 }

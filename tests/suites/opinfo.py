@@ -55,7 +55,8 @@ EITHER_SIGN = ("linalg.eigh",)
 
 
 @cache
-def _operators() -> dict[str, Any]:
+def operators() -> dict[str, Any]:
+    """Return PyTorch's descriptions of its operators by their names."""
     from torch.testing._internal.common_methods_invocations import op_db
 
     return {op.full_name: op for op in op_db}
@@ -64,7 +65,7 @@ def _operators() -> dict[str, Any]:
 def cases() -> list[str]:
     """Return the keys of all samples, some of which may not exist."""
     keys = []
-    for name, op in sorted(_operators().items()):
+    for name, op in sorted(operators().items()):
         known = {str(d).removeprefix("torch.") for d in op.supported_dtypes("cpu")}
         chosen = [next((d for d in group if d in known), None) for group in DTYPES]
         keys += [f"{name} {d} {i}" for d in chosen if d for i in range(SAMPLES)]
@@ -79,7 +80,7 @@ def operator_of(key: str) -> str:
 @cache
 def _samples(name: str, dtype: str) -> list[Any]:
     torch.manual_seed(0)
-    inputs = _operators()[name].sample_inputs("cpu", getattr(torch, dtype), requires_grad=False)
+    inputs = operators()[name].sample_inputs("cpu", getattr(torch, dtype), requires_grad=False)
     return list(itertools.islice(inputs, SAMPLES))
 
 
@@ -109,17 +110,17 @@ def check(key: str) -> Result | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            call = Call(_operators()[name].op, _samples(name, dtype)[int(index)])
+            call = Call(operators()[name].op, _samples(name, dtype)[int(index)])
             inputs = pytree.tree_map(torch.clone, call.inputs)
             torch.manual_seed(0)
-            expected = _comparable(name, call, _arrays(call(*inputs)))
+            expected = comparable(name, call, arrays(call(*inputs)))
         except Exception:
             return None
         found: list[Arrays] = []
         outcome, reason = outcome_of(
             lambda: _compiled(name, call, found), expected, rtol=RTOL, atol=ATOL
         )
-        if outcome == WRONG and found and not _more_exact(name, call, found[0], expected):
+        if outcome == WRONG and found and not more_exact(name, call, found[0], expected):
             outcome = RIGHT
     return Result(key, name, outcome, reason if outcome != RIGHT else "")
 
@@ -130,24 +131,37 @@ def _compiled(name: str, call: Call, found: list[Arrays]) -> Callable[[], Arrays
     library = ts.compile(call, call.inputs, config=CONFIG)
 
     def run() -> Arrays:
-        found.append(_comparable(name, call, _arrays(library(*call.inputs))))
+        found.append(comparable(name, call, arrays(library(*call.inputs))))
         return found[0]
 
     return run
 
 
-def _more_exact(name: str, call: Call, found: Arrays, expected: Arrays) -> str:
-    """Return what differs from what PyTorch computes in float64: near a pole it is off itself."""
+def more_exact(name: str, call: Call, found: Arrays, expected: Arrays, rtol: float = 0) -> str:
+    """Return what differs from what PyTorch computes in float64: near a pole it is off itself.
+
+    ``rtol`` is a bound relative to the largest number of each output.
+    """
     try:
         wide = [x.double() if x.dtype == torch.float32 else x for x in call.inputs]
-        arrays = _comparable(name, call, _arrays(call(*wide)))
+        there = comparable(name, call, arrays(call(*wide)))
     except Exception as error:
         return first_line(error)
-    exact = [a.astype(e.dtype) for a, e in zip(arrays, expected, strict=True)]
-    return difference(found, exact, rtol=RTOL, atol=ATOL)
+    exact = [a.astype(e.dtype) for a, e in zip(there, expected, strict=True)]
+    if len(found) != len(exact):
+        return f"{len(found)} outputs, not {len(exact)}"
+    pairs = zip(found, exact, strict=True)
+    apart = (difference([f], [e], rtol=RTOL, atol=max(ATOL, rtol * _scale(e))) for f, e in pairs)
+    return next((reason for reason in apart if reason), "")
 
 
-def _comparable(name: str, call: Call, outputs: Arrays) -> Arrays:
+def _scale(array: np.ndarray) -> float:
+    """Return the largest finite number of an array."""
+    finite = np.abs(array[np.isfinite(array)]) if array.dtype.kind == "f" else array[:0]
+    return float(finite.max(initial=0.0))
+
+
+def comparable(name: str, call: Call, outputs: Arrays) -> Arrays:
     """Return what is determined of ``outputs``: places as the elements there, or only shapes."""
     if name.startswith(UNDEFINED):
         return [np.zeros_like(output) for output in outputs]
@@ -164,7 +178,7 @@ def _comparable(name: str, call: Call, outputs: Arrays) -> Arrays:
     return [*outputs[:-1], np.take_along_axis(x, places, axis)]
 
 
-def _arrays(outputs: Any) -> Arrays:
+def arrays(outputs: Any) -> Arrays:
     """Return the tensors among ``outputs``, as NumPy arrays of their own."""
     leaves = pytree.tree_leaves(outputs)
     tensors = [x.detach().resolve_conj() for x in leaves if isinstance(x, torch.Tensor)]

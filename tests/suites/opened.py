@@ -1,0 +1,152 @@
+"""PyTorch's own samples of its operators with one open axis, run at several of its sizes."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import warnings
+from functools import cache
+from typing import Any
+
+import torch
+from torch.export import Dim
+
+import tvm_sparse as ts
+from tests.suites import opinfo
+from tests.suites.opened_samples import Opened, opened
+from tests.suites.outcomes import (
+    INTERNAL,
+    REFUSED,
+    RIGHT,
+    WRONG,
+    Arrays,
+    Result,
+    difference,
+    first_line,
+)
+from tvm_sparse_runtime.errors import SparseRuntimeError
+
+TITLE = "PyTorch's OpInfo samples with one open axis"
+VERSION = opinfo.VERSION
+operator_of = opinfo.operator_of
+
+AXES = (0,)
+"""Which axes of the first tensor are opened, one in each case."""
+
+TRIED = 8
+"""Samples of an operator of which the first one is taken that can be opened."""
+
+MOST = 64
+"""The largest size of the range, if that of the example is not larger."""
+
+SCALED = 1e-5
+"""What sums may be off, relative to the largest one."""
+
+UNDETERMINED = ("linalg.cholesky_ex", "linalg.pinv.singular", "take_along_dim")
+"""Operators whose samples have no definite result at other sizes: indices that lie outside."""
+
+NOT_ENDING = ("nn.functional.conv_transpose3d",)
+"""Operators to be mended: of 37 channels, an open number, with weights as input, no call ends."""
+
+FOREIGN = re.compile(
+    r"TORCH_|torch\._|\baten\b|\b(?:z?uf?|s|lv|gv)\d+\b|\b(?:Eq|Ne|Mod|FloorDiv)\(|int_oo|Infinity"
+    r"|L\[|Traceback|\b[RTI]\.[A-Z]?\w*\(|\btirx?\b|Check failed|InternalError|\boo\b|[Gg]uard"
+    r"|SymInt|specializ|0x[0-9a-f]{6,}|CeilToInt|Piecewise"
+)
+"""Words of PyTorch, SymPy and TVM, which no error of ours has."""
+
+
+def cases() -> list[str]:
+    """Return the keys of all samples, some of which may not exist."""
+    keys = []
+    for name, op in sorted(opinfo.operators().items()):
+        known = {str(d).removeprefix("torch.") for d in op.supported_dtypes("cpu")}
+        dtype = next((d for d in ("float32", "int64") if d in known), None)
+        if dtype and name not in (*UNDETERMINED, *NOT_ENDING):
+            keys += [f"{name} {dtype} {axis}" for axis in AXES]
+    return keys
+
+
+@cache
+def _samples(name: str, dtype: str) -> list[Any]:
+    torch.manual_seed(0)
+    inputs = opinfo.operators()[name].sample_inputs(
+        "cpu", getattr(torch, dtype), requires_grad=False
+    )
+    return list(itertools.islice(inputs, TRIED))
+
+
+def check(key: str) -> Result | None:
+    """Compile one sample with an open axis; ``None`` where it has none, or is refused closed."""
+    name, dtype, axis = key.split()
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        try:
+            operator = opinfo.operators()[name].op
+            found = (opened(operator, s, int(axis)) for s in _samples(name, dtype))
+            case = next(one for one in found if one is not None)
+            expected = [_expected(name, case, size) for size in (case.size, *case.sizes)]
+        except (Exception, StopIteration):
+            return None
+        told = _outcome(name, case, expected)
+    return None if told is None else Result(key, name, *told)
+
+
+def _expected(name: str, case: Opened, size: int) -> Arrays:
+    case.call.inputs = case.at(size)
+    torch.manual_seed(0)
+    return opinfo.comparable(name, case.call, opinfo.arrays(case.call(*case.at(size))))
+
+
+def _outcome(name: str, case: Opened, expected: list[Arrays]) -> tuple[str, str] | None:
+    """Return the outcome and its reason, None if the closed sample is refused as well."""
+    dim = Dim("n", min=case.low, max=max(MOST, 3 * case.size))
+    try:
+        library = ts.compile(
+            case.call, case.at(case.size), dynamic_shapes=case.shapes(dim), config=opinfo.CONFIG
+        )
+    except SparseRuntimeError as error:
+        return None if _is_refused_closed(case) else _refused(error)
+    except Exception as error:
+        return INTERNAL, f"compile: {type(error).__name__}: {first_line(error)}"
+    worst = RIGHT, ""
+    for size, wanted in zip((case.size, *case.sizes), expected, strict=True):
+        case.call.inputs = case.at(size)
+        try:
+            found = opinfo.arrays(library(*case.at(size)))
+        except SparseRuntimeError as error:
+            worst = _refused(error, f"at {size} of {case.size}: ")
+        except Exception as error:
+            return INTERNAL, f"call at {size}: {type(error).__name__}: {first_line(error)}"
+        else:
+            reason = _differs(name, case, found, wanted)
+            if reason:
+                return WRONG, f"at {size} of {case.size}: {reason}"
+        if worst[0] == INTERNAL:
+            break
+    return worst
+
+
+def _differs(name: str, case: Opened, found: Arrays, wanted: Arrays) -> str:
+    try:
+        found = opinfo.comparable(name, case.call, found)
+    except Exception as error:  # places outside of the tensor
+        return first_line(error)
+    reason = difference(found, wanted, rtol=opinfo.RTOL, atol=opinfo.ATOL)
+    exact = reason and not opinfo.more_exact(name, case.call, found, wanted, SCALED)
+    return "" if exact else reason
+
+
+def _is_refused_closed(case: Opened) -> bool:
+    case.call.inputs = case.inputs
+    try:
+        ts.compile(case.call, case.at(case.size), config=opinfo.CONFIG)
+    except Exception:
+        return True
+    return False
+
+
+def _refused(error: Exception, where: str = "") -> tuple[str, str]:
+    text = where + " ".join(str(error).split())
+    foreign = FOREIGN.search(text)
+    return (INTERNAL, f"says {foreign[0]!r}: {text}") if foreign else (REFUSED, text)
