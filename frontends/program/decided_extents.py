@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import sympy
 import torch
 from torch.fx.experimental import _config as fx_config
 from torch.utils._sympy.interp import sympy_interp
@@ -96,7 +97,7 @@ class OpenExtents:
         """Whether the conditions that are new hold at every size; they are not new any more.
 
         Sizes that make an extent inside of the program one are left out: PyTorch asks for those
-        when it lays out memory.
+        when it lays out memory. Two extents that have to be equal become one, which calls check.
         """
         every = zip(self._environments, self._read, strict=True)
         new = [guard.expr for environment, read in every for guard in environment.guards[read:]]
@@ -104,12 +105,19 @@ class OpenExtents:
         return all(self._holds(condition) for condition in dict.fromkeys(new))
 
     def _holds(self, condition: Any) -> bool:
-        if _is_unlike_one(condition):
+        if _is_unlike_one(condition) or self._joins(condition):
             return True
         symbols = sorted(condition.free_symbols, key=str)
         sizes = [sizes_in(self._ranges.get(symbol)) for symbol in symbols]
         rows = (dict(zip(symbols, row, strict=True)) for row in _rows(sizes))
         return all(bool(value_of(condition, row)) or self._has_one(row) for row in rows)
+
+    def _joins(self, condition: Any) -> bool:
+        """Whether it says no more than that two extents are equal: PyTorch then has one of them."""
+        known = {old: new for e in self._environments for old, new in e.replacements.items()}
+        renamed = {symbol: known.get(symbol, symbol) for symbol in condition.free_symbols}
+        symbols = all(new.is_Symbol for new in renamed.values())
+        return symbols and bool(condition.xreplace(renamed) == sympy.true)
 
     def _has_one(self, sizes: dict[Any, int]) -> bool:
         known = (e for e in self._extents if e.free_symbols <= sizes.keys())

@@ -98,3 +98,23 @@ def test_other_weights_keep_the_bounds_of_the_first():
             torch.testing.assert_close(programs[number](x), wanted, rtol=1e-4, atol=1e-5)
     shapes = [graph.shapes for graph in ts.partitions(programs[0]).graphs]
     assert shapes == [f"float32[2, 2, {length}]" for length in (64, 9)]
+
+
+class Step(nn.Module):
+    """Attention of one new row to all rows before: each cache has an extent of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.joined = nn.Linear(16, 48)
+
+    def forward(self, x, keys, values):
+        q, k, v = (
+            part.unflatten(-1, (2, 8)).transpose(1, 2) for part in self.joined(x).chunk(3, -1)
+        )
+        keys, values = torch.cat([keys, k], 2), torch.cat([values, v], 2)
+        return nn.functional.scaled_dot_product_attention(q, keys, values)
+
+
+def test_two_caches_that_grow_are_compiled_once():
+    calls = [(torch.rand(1, 1, 16), *torch.rand(2, 1, 2, n, 8)) for n in (3, 4, 5, 9, 17)]
+    assert len(checked(Step(), calls)) == 2  # the first length, and all others
