@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -121,15 +122,11 @@ def _variables(importer: Any, graph: torch.fx.Graph) -> dict[Any, Any]:
     return found
 
 
-def _product(factors: Sequence[Any]) -> Any:
-    return functools.reduce(operator.mul, factors)
-
-
 _OPERATIONS: dict[str, Callable[..., Any]] = {
     "Add": lambda *terms: functools.reduce(operator.add, terms),
-    "Mul": lambda *factors: _product(factors),
-    "Pow": lambda base, exponent: _product([base] * int(exponent)),
-    "PowByNatural": lambda base, exponent: _product([base] * int(exponent)),
+    "Mul": lambda *factors: math.prod(factors),
+    "Pow": lambda base, exponent: math.prod([base] * int(exponent)),
+    "PowByNatural": lambda base, exponent: math.prod([base] * int(exponent)),
     "FloorDiv": tirx.floordiv,
     "CleanDiv": tirx.floordiv,
     "Mod": tirx.floormod,
@@ -177,14 +174,14 @@ def _smaller(importer: Any, node: torch.fx.Node) -> Any:
 @converter("sym_numel.default")
 def _size(importer: Any, node: torch.fx.Node) -> Any:
     """Return how many elements a tensor has."""
-    return functools.reduce(operator.mul, importer.env[node.args[0]].ty.shape, 1)
+    return math.prod(importer.env[node.args[0]].ty.shape)
 
 
 @converter("pow")
 def _power(importer: Any, node: torch.fx.Node) -> Any:
     base, exponent = importer.retrieve_args(node)
     whole = isinstance(exponent, int) and exponent > 0
-    return _product([base] * exponent) if whole else None
+    return math.prod([base] * exponent) if whole else None
 
 
 @converter("neg")

@@ -114,10 +114,12 @@ class OpenExtents:
 
     def _joins(self, condition: Any) -> bool:
         """Whether it says no more than that two extents are equal: PyTorch then has one of them."""
-        known = {old: new for e in self._environments for old, new in e.replacements.items()}
-        renamed = {symbol: known.get(symbol, symbol) for symbol in condition.free_symbols}
-        symbols = all(new.is_Symbol for new in renamed.values())
-        return symbols and bool(condition.xreplace(renamed) == sympy.true)
+        renamed = {
+            symbol: functools.reduce(lambda found, e: e.replace(found), self._environments, symbol)
+            for symbol in condition.free_symbols
+        }
+        plain = all(new.is_Symbol for new in renamed.values())
+        return plain and bool(condition.xreplace(renamed) == sympy.true)
 
     def _has_one(self, sizes: dict[Any, int]) -> bool:
         known = (e for e in self._extents if e.free_symbols <= sizes.keys())

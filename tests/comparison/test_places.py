@@ -15,7 +15,7 @@ from torch import nn
 import tvm_sparse as ts
 from benchmarks.gpu.timeline import Timeline
 from tvm_sparse.base.targets import parse_target
-from tvm_sparse.cli.bench import OURS, OURS_DENSE, Race, raced
+from tvm_sparse.cli.bench import OURS, OURS_DENSE, Race, raced, with_dense
 from tvm_sparse.comparison import gpu_device, gpu_runtimes, places, programs, runtimes
 from tvm_sparse.comparison.gpu_times import OwnGraphs
 
@@ -82,8 +82,7 @@ def test_a_whole_race(gpu, dtype, tmp_path):
     source = ts.load(str(path))
     library = ts.compile(source, config=config)
     array = x.float().numpy().astype(ml_dtypes.bfloat16 if dtype == torch.bfloat16 else "f4")
-    options = {"weights": None, "threads": 1, "progress": None}
-    of = Race.of(str(path), source, library, gpu, **options)
+    of = Race(str(path), with_dense(library, source, None), None, 1, gpu)
     np.save(tmp_path / "x.npy", array)
     (run,) = of.runs([tmp_path / "x.npy"], None)
     rows, missing = raced(of, run, 3, [*gpu.runtimes], None)

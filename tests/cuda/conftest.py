@@ -57,3 +57,14 @@ class FakeCuda:
 def fake_cuda(tmp_path: Path) -> FakeCuda:
     """A CUDA without a GPU, with a log of its own; machine code is loaded, but not executed."""
     return FakeCuda(tmp_path / "cuda.log")
+
+
+@pytest.fixture(scope="module")
+def hopper():
+    """Executes code for Hopper alone."""
+    from tests.cuda.hopper import ARCH
+    from tests.cuda.kernels import target
+    from tvm_sparse.emulation.process import Emulator
+
+    with Emulator(target(ARCH)) as found:
+        yield found

@@ -3,46 +3,40 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import re
-from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import tvm
-from torch import nn
 
 import tvm_sparse as ts
-from tests.cuda.kernels import executed, needs_nvrtc, scheduled, source, target, typed
+from tests.cuda.hopper import (
+    ARCH,
+    CASES,
+    DTYPES,
+    HALF,
+    LIMIT,
+    Net,
+    changing,
+    check_epilogues,
+    check_exact,
+    instructions,
+    modelled_over_by_hand,
+)
+from tests.cuda.kernels import needs_nvrtc, scheduled, target, typed
 from tests.emulation.exact import array
 from tests.kernels import integers
 from tvm_sparse.base.numerics import Numerics
-from tvm_sparse.emulation.process import Emulator
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.swizzled_blocks import SwizzledBlocksFormat
-from tvm_sparse.ops.contractions.contraction import Contraction, reference
+from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.cuda.wgmma import WgmmaTile, fits, wgmma_blocks
 from tvm_sparse.ops.cuda.wgmma_source import KEPT
 from tvm_sparse.patterns.scan import Scan
-from tvm_sparse.schedules.cuda import nvrtc
-from tvm_sparse.schedules.cuda.instructions import instruction_counts
-from tvm_sparse.schedules.cuda.resources import kernel_resources
 from tvm_sparse.schedules.cuda.tile_wgmma import TileWgmmaRule
 from tvm_sparse.selection.cuda import options, wgmma_option
-from tvm_sparse.selection.cuda.chip import chip
-from tvm_sparse.selection.cuda.wgmma_option import FEATURES, seconds, tile_of
+from tvm_sparse.selection.cuda.wgmma_option import FEATURES, tile_of
 from tvm_sparse.testing import emulate
-
-ARCH = "sm_90a"
-HALF = Numerics.uniform("float16")
-
-
-@pytest.fixture(scope="module")
-def hopper():
-    with Emulator(target(ARCH)) as found:
-        yield found
 
 
 def pruned(c, features, kept=0.5, seed=0):
@@ -61,43 +55,28 @@ def operator(c, tile, matrix):
     return func, format.encode(typed(matrix, c.dtype)).values()
 
 
-CASES = {
-    "one row": ((1,), 200, 130, WgmmaTile(8, 64, 4)),
-    "odd rows": ((3, 11), 520, 200, WgmmaTile(16, 64, 5)),
-    "128 features": ((70,), 328, 300, WgmmaTile(64, 128, 3)),
-}
-
-
 @pytest.mark.grid
 @needs_nvrtc
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize(
-    ("dtype", "result"),
-    [("float16", "float16"), ("bfloat16", "bfloat16"), ("float16", "float32")],
-)
+@pytest.mark.parametrize(("dtype", "result"), DTYPES)
 def test_small_integers_are_exact(hopper, case, dtype, result):
-    lead, columns, features, tile = CASES[case]
+    lead, columns, features, sizes = CASES[case]
     numerics = dataclasses.replace(Numerics.uniform(dtype), output=result)
-    c = Contraction(lead, columns, features, numerics=numerics)
-    matrix, x = pruned(c, tile.features), integers(np.random.default_rng(1), c.input_shape)
-    func, arrays = operator(c, tile, matrix)
-    out = executed(hopper, func, [typed(x, dtype), *arrays], c.output_shape, result)
-    wanted = typed(reference(c, x, matrix), result).astype("f4")
-    np.testing.assert_array_equal(out, wanted)
+    c, tile = Contraction(lead, columns, features, numerics=numerics), WgmmaTile(*sizes)
+    matrix = pruned(c, tile.features)
+    check_exact(hopper, c, matrix, operator(c, tile, matrix))
 
 
 @needs_nvrtc
 def test_a_dense_matrix_keeps_blocks_of_zeros(hopper):
     c = Contraction((9,), 200, 130, numerics=HALF)
-    matrix, x = pruned(c, 64), integers(np.random.default_rng(1), c.input_shape)
+    matrix = pruned(c, 64)
     format = SwizzledBlocksFormat.dense(*c.matrix_shape, 64)
     arrays = format.encode(typed(matrix, c.dtype))
     assert len(arrays["values"]) == format.stored == 12
     np.testing.assert_array_equal(format.decode(arrays).astype("f4"), matrix)
     func = scheduled(wgmma_blocks(c, format, WgmmaTile(16, 64, 4)), TileWgmmaRule(), ARCH)
-    operands = [typed(x, c.dtype), *arrays.values()]
-    out = executed(hopper, func, operands, c.output_shape, c.dtype)
-    np.testing.assert_array_equal(out, typed(reference(c, x, matrix), c.dtype).astype("f4"))
+    check_exact(hopper, c, matrix, (func, arrays.values()))
 
 
 MUTATIONS = {
@@ -120,12 +99,7 @@ def test_what_is_broken_is_found(hopper, mutation):
     func, arrays = operator(c, WgmmaTile(8, 64, 5), matrix)
     x = typed(integers(np.random.default_rng(1), c.input_shape), c.dtype)
     blank = typed(np.full(c.output_shape, np.nan), c.dtype)
-
-    def change(text):
-        changed, count = re.subn(*MUTATIONS[mutation], text)
-        assert count, mutation
-        return changed
-
+    change = changing(*MUTATIONS[mutation])
     _, report = hopper.run(tvm.IRModule({"main": func}), [x, *arrays], [blank], change)
     assert report.findings
 
@@ -136,33 +110,18 @@ def test_what_is_broken_is_found(hopper, mutation):
 @pytest.mark.parametrize("features", [64, pytest.param(128, marks=pytest.mark.slow)])
 def test_machine_code_has_the_products_and_no_spills(rows, features):
     c = Contraction((rows,), 512, 256, numerics=HALF)
-    tile = tile_of({128: 1000, 256: 4000}.get(rows, rows), features, 232448, 2)
+    tile = tile_of({128: 1000, 256: 4000}.get(rows, rows), features, LIMIT, 2)
     assert tile.rows == min(rows, 128 if features == 128 else 256)  # what fits
     func, _ = operator(c, tile, pruned(c, features))
-    cubin, said = nvrtc.compile_telling(source(func, ARCH), ARCH)
-    assert not said, said  # the assembler would say that it lets products wait for one another
-    assert all(used.stack == 0 for used in kernel_resources(cubin).values())
-    counts = sum(instruction_counts(cubin).values(), Counter())
+    counts = instructions(func)
     assert counts["HGMMA"] and not counts["HMMA"], counts
-
-
-class Net(nn.Module):
-    """Layers with a bias, ReLU, GELU and a residual behind them."""
-
-    def __init__(self):
-        super().__init__()
-        self.a, self.b, self.c = nn.Linear(512, 512), nn.Linear(512, 512), nn.Linear(512, 200)
-
-    def forward(self, x):
-        y = nn.functional.gelu(self.a(x))
-        return torch.relu(self.c(self.b(y) + x))
 
 
 @needs_nvrtc
 def test_a_dense_network_without_libraries_equals_pytorch(monkeypatch):
     monkeypatch.setitem(wgmma_option.UNMEASURED, KEPT, 0.01)  # small layers go elsewhere
     torch.manual_seed(0)
-    model, x = Net().bfloat16().eval(), torch.randn(33, 512).bfloat16()
+    model, x = Net(512, 200).bfloat16().eval(), torch.randn(33, 512).bfloat16()
     config = ts.Config(measure=False, libraries=False)
     library = ts.compile(model, (x,), target=f"cuda:{ARCH}", config=config)
     assert {decision.chosen for decision in library.decisions} == {"dense"}
@@ -178,42 +137,23 @@ def test_a_dense_network_without_libraries_equals_pytorch(monkeypatch):
 @needs_nvrtc
 @pytest.mark.parametrize("open_batch", [False, True])
 def test_a_network_with_epilogues_equals_pytorch(open_batch, monkeypatch):
-    monkeypatch.setitem(
-        wgmma_option.UNMEASURED, KEPT, 0.01
-    )  # layers as small as these go elsewhere
+    monkeypatch.setitem(wgmma_option.UNMEASURED, KEPT, 0.01)  # small layers go elsewhere
     torch.manual_seed(0)
-    model = Net().half().eval()
+    model = Net(512, 200).half().eval()
     with torch.no_grad():
         for layer in (model.a, model.b, model.c):
             kept = torch.rand(-(-layer.out_features // 64), 8) < 0.15
             mask = kept.repeat_interleave(64, 0).repeat_interleave(64, 1)
             layer.weight *= mask[: layer.out_features]
-    x = torch.randn(33, 512).half()
-    shapes = ({0: torch.export.Dim("batch", min=1, max=128)},) if open_batch else None
-    library = ts.compile(
-        model,
-        (x,),
-        target=f"cuda:{ARCH}",
-        dynamic_shapes=shapes,
-        config=ts.Config(measure=False, force={name: "block" for name in "abc"}),
-    )
-    for rows in (33, 1) if open_batch else (33,):
-        emulation = emulate(library, x[:rows].numpy())
-        assert not emulation.report.findings, emulation.report.findings
-        with torch.no_grad():
-            wanted = model.float()(x[:rows].float())
-        np.testing.assert_allclose(emulation.outputs[0], wanted, rtol=2e-2, atol=2e-2)
-    rules = {kernel.rule for kernel in library.kernels if kernel.layer}
-    assert rules == {"TileWgmma"}
+    check_epilogues(model, "block", open_batch=open_batch)
 
 
 @pytest.mark.parametrize("rows", [1, 33, 100, 700, 5000])
 @pytest.mark.parametrize("features", FEATURES)
 @pytest.mark.parametrize("result", [2, 4])
 def test_tiles_fit_the_shared_memory(rows, features, result):
-    limit = 232448
-    tile = tile_of(rows, features, limit, result)
-    assert tile.nbytes(result) <= limit
+    tile = tile_of(rows, features, LIMIT, result)
+    assert tile.nbytes(result) <= LIMIT
     assert tile.stages >= 3
     assert tile.rows % 8 == 0
 
@@ -253,33 +193,15 @@ def test_dense_layers_of_many_rows_have_them_too(rows, arch, kernel):
 
 
 def test_dense_kernels_by_hand_are_faster_than_the_model():
-    rows = json.loads(Path("benchmarks/results/gpu_hopper.json").read_text())["rows"]
-    ratios = []
-    for row in (row for row in rows if row["pattern"] == "none"):
-        shape, count = row["shape"], row["rows"]
-        features = 64 * shape["groups"]
-        tile = WgmmaTile(shape["rows"], features, shape["stages"])
-        blocks, nbytes = (8192 // features, 8192 // features * 128), 2 * 8192**2
-        time = seconds(count, blocks, tile, nbytes + 4 * count * 8192, chip(target(ARCH)))
-        ratios.append(time * 1e6 / row["times"]["by hand"]["median_us"])
+    ratios = modelled_over_by_hand("none", lambda features, _: 8192 // features * 128)
     assert len(ratios) == 7
     assert 1 <= min(ratios) and max(ratios) <= 1.6
 
 
 def test_modelled_times_are_those_of_the_kernels_by_hand():
-    rows = json.loads(Path("benchmarks/results/gpu_hopper.json").read_text())["rows"]
-    errors = []
-    for row in rows:
-        if "block" not in row["pattern"]:
-            continue
-        shape, count = row["shape"], row["rows"]
-        features = 64 * shape["groups"]
-        tile = WgmmaTile(shape["rows"], features, shape["stages"])
-        blocks = 8192 // features, row["weight_bytes"] // (features * 128)
-        nbytes = row["weight_bytes"] + 4 * count * 8192
-        us = row["times"]["by hand"]["median_us"]
-        modelled = seconds(count, blocks, tile, nbytes, chip(target(ARCH))) * 1e6
-        errors.append(max(modelled / us, us / modelled))
+    kept = lambda features, row: row["weight_bytes"] // (features * 128)  # noqa: E731
+    ratios = modelled_over_by_hand("block", kept)
+    errors = [max(ratio, 1 / ratio) for ratio in ratios]
     assert len(errors) == 36
     assert np.median(errors) < 1.06
     assert max(errors) < 1.3

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
-import re
-from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import tvm
-from torch import nn
 
-import tvm_sparse as ts
-from tests.cuda.kernels import executed, needs_nvrtc, scheduled, source, target, typed
+from tests.cuda.hopper import (
+    ARCH,
+    CASES,
+    DTYPES,
+    HALF,
+    LIMIT,
+    Net,
+    changing,
+    check_epilogues,
+    check_exact,
+    instructions,
+    modelled_over_by_hand,
+)
+from tests.cuda.kernels import needs_nvrtc, scheduled, target, typed
 from tests.kernels import integers
 from tvm_sparse.base.numerics import Numerics
-from tvm_sparse.emulation.process import Emulator
 from tvm_sparse.formats.swizzled_quads import STEP, SwizzledQuadsFormat
 from tvm_sparse.ops.contractions.contraction import Contraction, reference
 from tvm_sparse.ops.cuda.wgmma import WgmmaTile as Tile
@@ -27,25 +33,12 @@ from tvm_sparse.ops.cuda.wgmma import wgmma_two_four
 from tvm_sparse.ops.cuda.wgmma_source import TWO_FOUR
 from tvm_sparse.patterns.balanced import Balanced
 from tvm_sparse.patterns.scan import Scan
-from tvm_sparse.schedules.cuda import nvrtc
-from tvm_sparse.schedules.cuda.instructions import instruction_counts
-from tvm_sparse.schedules.cuda.resources import kernel_resources
 from tvm_sparse.schedules.cuda.tile_wgmma import TileWgmmaRule
 from tvm_sparse.selection.cuda import options, wgmma_option
-from tvm_sparse.selection.cuda.chip import chip
-from tvm_sparse.selection.cuda.wgmma_option import seconds, tile_of
-from tvm_sparse.testing import emulate
+from tvm_sparse.selection.cuda.wgmma_option import tile_of
 
-ARCH, LIMIT = "sm_90a", 232448
-HALF = Numerics.uniform("float16")
 QUADS = Balanced(4, 2)
 WgmmaTile = functools.partial(Tile, weights=TWO_FOUR)
-
-
-@pytest.fixture(scope="module")
-def hopper():
-    with Emulator(target(ARCH)) as found:
-        yield found
 
 
 def kept(shape, seed=0):
@@ -65,29 +58,16 @@ def operator(c, tile, matrix):
     return func, format.encode(typed(matrix, c.dtype)).values()
 
 
-CASES = {
-    "one row": ((1,), 200, 130, WgmmaTile(8, 64, 4)),
-    "odd rows": ((3, 11), 520, 200, WgmmaTile(16, 64, 5)),
-    "128 features": ((70,), 328, 300, WgmmaTile(64, 128, 3)),
-}
-
-
 @pytest.mark.grid
 @needs_nvrtc
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize(
-    ("dtype", "result"),
-    [("float16", "float16"), ("bfloat16", "bfloat16"), ("float16", "float32")],
-)
+@pytest.mark.parametrize(("dtype", "result"), DTYPES)
 def test_small_integers_are_exact(hopper, case, dtype, result):
-    lead, columns, features, tile = CASES[case]
+    lead, columns, features, sizes = CASES[case]
     numerics = dataclasses.replace(Numerics.uniform(dtype), output=result)
     c = Contraction(lead, columns, features, numerics=numerics)
-    matrix, x = pruned(c), integers(np.random.default_rng(1), c.input_shape)
-    func, arrays = operator(c, tile, matrix)
-    out = executed(hopper, func, [typed(x, dtype), *arrays], c.output_shape, result)
-    wanted = typed(reference(c, x, matrix), result).astype("f4")
-    np.testing.assert_array_equal(out, wanted)
+    matrix = pruned(c)
+    check_exact(hopper, c, matrix, operator(c, WgmmaTile(*sizes), matrix))
 
 
 LOAD = r"(ld\.shared\.u32\s+%r\d+, \[%r\d+)\]"
@@ -113,24 +93,15 @@ def broken(hopper, change, tile=WgmmaTile(8, 64, 5)):
     return np.array_equal(out.astype("f4"), reference(c, x, matrix)), report.findings
 
 
-def replaced(pattern, text):
-    def change(ptx):
-        changed, count = re.subn(pattern, text, ptx)
-        assert count
-        return changed
-
-    return change
-
-
 @needs_nvrtc
 @pytest.mark.parametrize("mutation", FOUND)
 def test_what_is_broken_is_found(hopper, mutation):
-    assert broken(hopper, replaced(*FOUND[mutation]))[1]
+    assert broken(hopper, changing(*FOUND[mutation]))[1]
 
 
 @needs_nvrtc
 def test_places_of_another_feature_are_noticed(hopper):
-    assert not broken(hopper, replaced(LOAD, r"\1+8]"))[0]
+    assert not broken(hopper, changing(LOAD, r"\1+8]"))[0]
 
 
 @needs_nvrtc
@@ -152,23 +123,8 @@ def test_machine_code_has_the_products_and_no_spills(rows, features):
     tile = tile_of(rows, features, LIMIT, 2, TWO_FOUR)
     assert tile.rows == rows
     func, _ = operator(c, tile, pruned(c))
-    cubin, said = nvrtc.compile_telling(source(func, ARCH), ARCH)
-    assert not said, said  # the assembler would say that it lets products wait for one another
-    assert all(used.stack == 0 for used in kernel_resources(cubin).values())
-    counts = sum(instruction_counts(cubin).values(), Counter())
+    counts = instructions(func)
     assert counts["HGMMA.SP"] and not counts["HMMA"], counts
-
-
-class Net(nn.Module):
-    """A bias and GELU, a residual and ReLU behind layers."""
-
-    def __init__(self):
-        super().__init__()
-        self.a, self.b, self.c = nn.Linear(256, 256), nn.Linear(256, 256), nn.Linear(256, 72)
-
-    def forward(self, x):
-        y = nn.functional.gelu(self.a(x))
-        return torch.relu(self.c(self.b(y) + x))
 
 
 @pytest.mark.grid
@@ -177,27 +133,11 @@ class Net(nn.Module):
 def test_a_network_with_epilogues_equals_pytorch(open_batch, monkeypatch):
     monkeypatch.setitem(wgmma_option.UNMEASURED, TWO_FOUR, 0.01)  # layers as small go elsewhere
     torch.manual_seed(0)
-    model = Net().half().eval()
+    model = Net(256, 72).half().eval()
     with torch.no_grad():
         for layer in (model.a, model.b, model.c):
             layer.weight *= torch.from_numpy(kept(layer.weight.shape))
-    x = torch.randn(33, 256).half()
-    shapes = ({0: torch.export.Dim("batch", min=1, max=128)},) if open_batch else None
-    library = ts.compile(
-        model,
-        (x,),
-        target=f"cuda:{ARCH}",
-        dynamic_shapes=shapes,
-        config=ts.Config(measure=False, force={name: "two_four" for name in "abc"}),
-    )
-    for rows in (33, 1) if open_batch else (33,):
-        emulation = emulate(library, x[:rows].numpy())
-        assert not emulation.report.findings, emulation.report.findings
-        with torch.no_grad():
-            wanted = model.float()(x[:rows].float())
-        np.testing.assert_allclose(emulation.outputs[0], wanted, rtol=2e-2, atol=2e-2)
-    rules = {kernel.rule for kernel in library.kernels if kernel.layer}
-    assert rules == {"TileWgmma"}
+    check_epilogues(model, "two_four", open_batch=open_batch)
 
 
 @pytest.mark.parametrize(
@@ -217,17 +157,7 @@ def test_hopper_alone_has_them(rows, arch, dtype, kernel):
 
 
 def test_no_time_by_hand_is_above_the_modelled_one():
-    rows = json.loads(Path("benchmarks/results/gpu_hopper.json").read_text())["rows"]
-    ratios = []
-    for row in rows:
-        if not row["pattern"].startswith("2:4"):
-            continue
-        shape, count = row["shape"], row["rows"]
-        features = 64 * shape["groups"]
-        tile = WgmmaTile(shape["rows"], features, shape["stages"])
-        steps = 8192 // features, 8192 // features * (8192 // STEP)
-        nbytes = row["weight_bytes"] + 4 * count * 8192
-        us = row["times"]["by hand"]["median_us"]
-        ratios.append(seconds(count, steps, tile, nbytes, chip(target(ARCH))) * 1e6 / us)
+    steps = lambda features, _: 8192 // features * (8192 // STEP)  # noqa: E731
+    ratios = modelled_over_by_hand("2:4", steps, TWO_FOUR)
     assert len(ratios) == 3
     assert 1 <= min(ratios) and max(ratios) <= 1.3

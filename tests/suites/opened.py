@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 import warnings
-from functools import cache
-from typing import Any
 
 import torch
 from torch.export import Dim
@@ -68,15 +65,6 @@ def cases() -> list[str]:
     return keys
 
 
-@cache
-def _samples(name: str, dtype: str) -> list[Any]:
-    torch.manual_seed(0)
-    inputs = opinfo.operators()[name].sample_inputs(
-        "cpu", getattr(torch, dtype), requires_grad=False
-    )
-    return list(itertools.islice(inputs, TRIED))
-
-
 def check(key: str) -> Result | None:
     """Compile one sample with an open axis; ``None`` where it has none, or is refused closed."""
     name, dtype, axis = key.split()
@@ -84,7 +72,7 @@ def check(key: str) -> Result | None:
         warnings.simplefilter("ignore")
         try:
             operator = opinfo.operators()[name].op
-            found = (opened(operator, s, int(axis)) for s in _samples(name, dtype))
+            found = (opened(operator, s, int(axis)) for s in opinfo.samples(name, dtype, TRIED))
             case = next(one for one in found if one is not None)
             expected = [_expected(name, case, size) for size in (case.size, *case.sizes)]
         except (Exception, StopIteration):

@@ -78,10 +78,11 @@ def operator_of(key: str) -> str:
 
 
 @cache
-def _samples(name: str, dtype: str) -> list[Any]:
+def samples(name: str, dtype: str, count: int = SAMPLES) -> list[Any]:
+    """Return the first ``count`` samples of an operator."""
     torch.manual_seed(0)
     inputs = operators()[name].sample_inputs("cpu", getattr(torch, dtype), requires_grad=False)
-    return list(itertools.islice(inputs, SAMPLES))
+    return list(itertools.islice(inputs, count))
 
 
 class Call(nn.Module):
@@ -110,7 +111,7 @@ def check(key: str) -> Result | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            call = Call(operators()[name].op, _samples(name, dtype)[int(index)])
+            call = Call(operators()[name].op, samples(name, dtype)[int(index)])
             inputs = pytree.tree_map(torch.clone, call.inputs)
             torch.manual_seed(0)
             expected = comparable(name, call, arrays(call(*inputs)))

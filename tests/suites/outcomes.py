@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,8 @@ from tvm_sparse_runtime.errors import SparseRuntimeError
 RIGHT, REFUSED, INTERNAL, WRONG, CRASHED = "right", "refused", "internal", "wrong", "crashed"
 OUTCOMES = (RIGHT, REFUSED, INTERNAL, WRONG, CRASHED)
 """Right, or one of our errors at compile time; the others are bugs."""
+
+_SOUND = (RIGHT, REFUSED)
 
 _UNITS = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
 """What the last place of a number is worth, at most, relative to the number."""
@@ -27,6 +29,11 @@ class Result:
     operator: str
     outcome: str
     reason: str = ""
+
+
+def broken(results: Iterable[Result]) -> list[str]:
+    """Return what is neither right nor refused, and why."""
+    return [f"{r.key}: {r.outcome}: {r.reason}" for r in results if r.outcome not in _SOUND]
 
 
 def outcome_of(

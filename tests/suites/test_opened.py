@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.suites.opened_samples import opened
-from tests.suites.outcomes import REFUSED, RIGHT
+from tests.suites.outcomes import broken
 from tests.suites.workers import cases, results
 
 SUITE = "tests.suites.opened"
@@ -17,15 +17,6 @@ class Sample:
     def __init__(self, *tensors, **kwargs):
         self.input, *self.args = tensors
         self.kwargs = kwargs
-
-
-def _broken(keys: list[str]) -> list[str]:
-    """Return what is neither right nor refused."""
-    return [
-        f"{r.key}: {r.outcome}: {r.reason}"
-        for r in results(SUITE, keys)
-        if r.outcome not in {RIGHT, REFUSED}
-    ]
 
 
 def test_axes_that_have_one_extent_are_opened_together():
@@ -46,10 +37,10 @@ def test_what_runs_at_one_size_alone_is_not_opened():
 
 @pytest.mark.timeout(1200)
 def test_a_few_are_right_or_refused():
-    assert _broken(cases(SUITE)[::EVERY]) == []
+    assert broken(results(SUITE, cases(SUITE)[::EVERY])) == []
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(0)
 def test_all_are_right_or_refused():
-    assert _broken(cases(SUITE)) == []
+    assert broken(results(SUITE, cases(SUITE))) == []

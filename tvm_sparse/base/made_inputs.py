@@ -59,6 +59,16 @@ def sizes(
         yield least
 
 
+def calls(specs: Sequence[TensorSpec], bounds: Bounds | None) -> Iterator[list[np.ndarray]]:
+    """Yield inputs of each of the :func:`sizes`: the next ones for models that refuse the first."""
+    return (made_inputs(specs, extents) for extents in sizes(specs, bounds))
+
+
+def is_whole(spec: TensorSpec) -> bool:
+    """Whether an input is made of integers or truth values."""
+    return np.dtype(spec.dtype).kind not in "fVc"  # bfloat16 is none of NumPy's own
+
+
 def _least(name: str, bounds: Bounds) -> int:
     return max(1, bounds.get(name, (1, None))[0])
 
@@ -93,7 +103,7 @@ def made_inputs(
         known = (e if isinstance(e, int) else evaluate(e, extents) for e in spec.shape)
         shape = tuple(1 if e is None else max(e, 0) for e in known)
         dtype = np.dtype(spec.dtype)
-        if dtype.kind in "fVc":  # bfloat16 is none of NumPy's own
+        if not is_whole(spec):
             found.append(rng.standard_normal(shape).astype(dtype))
         elif whole is Whole.MIXED and dtype.kind in "iu" and dtype.itemsize == 1:
             limits = np.iinfo(dtype)

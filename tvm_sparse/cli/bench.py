@@ -104,15 +104,7 @@ def bench_command(
                 source, target=target, shapes=shape, files=input, weights=weights, bounds=bound
             )
             library = ts.compile(model, target=resolved.target, progress=progress)
-            race = Race.of(
-                source,
-                model,
-                library,
-                place,
-                weights=weights,
-                threads=threads,
-                progress=progress,
-            )
+            race = Race(source, with_dense(library, model, progress), weights, threads, place)
             rows: list[Row] = []
             missing: dict[str, str] = {}
             with place.exact():
@@ -139,25 +131,6 @@ class Race:
     threads: int
     place: Place
 
-    @classmethod
-    def of(
-        cls,
-        source: str,
-        model: Model,
-        library: Library,
-        place: Place,
-        *,
-        weights: Path | None,
-        threads: int,
-        progress: ReportProgress | None,
-    ) -> Race:
-        """Compile ``model``, of which ``library`` was made, all dense as well."""
-        import tvm_sparse as ts
-
-        config = ts.Config(sparse=False)
-        dense = ts.compile(model, target=library.target, config=config, progress=progress)
-        return cls(source, {OURS: library, OURS_DENSE: dense}, weights, threads, place)
-
     def runs(
         self, files: Sequence[Path] | None, at: Sequence[Mapping[str, int]] | None
     ) -> list[Run]:
@@ -167,6 +140,17 @@ class Race:
         theirs = reference.reference(self.source, self.weights)
         sizes = at or (None,)
         return [own_runs.own_runs(self.ours[OURS], theirs, files, size)[0] for size in sizes]
+
+
+def with_dense(
+    library: Library, model: Model, progress: ReportProgress | None
+) -> dict[str, Library]:
+    """Return our programs: ``library``, and ``model``, of which it was made, all dense."""
+    import tvm_sparse as ts
+
+    config = ts.Config(sparse=False)
+    dense = ts.compile(model, target=library.target, config=config, progress=progress)
+    return {OURS: library, OURS_DENSE: dense}
 
 
 def raced(

@@ -82,15 +82,8 @@ def explain_command(
             made_for = parse_target(target)
             if whole and made_for.runs_here:
                 place = place_of(made_for.target, made_for.runs_here, target)
-                race = bench.Race.of(
-                    source,
-                    model,
-                    library,
-                    place,
-                    weights=weights,
-                    threads=threads,
-                    progress=progress,
-                )
+                ours = bench.with_dense(library, model, progress)
+                race = bench.Race(source, ours, weights, threads, place)
                 (run,) = race.runs(input, None)
                 rows, missing = bench.raced(race, run, ROUNDS, place.int8, progress)
         _show(advice, rows, missing, json)

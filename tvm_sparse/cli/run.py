@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from json import dumps
 from pathlib import Path
 from typing import Annotated, Any
@@ -89,14 +88,20 @@ def _inputs(library: Any, files: list[Path] | None, at: dict[str, int] | None) -
             if is_rounded(array, spec):
                 console.note(f"{file}: float32, rounded to bfloat16")
         return arrays
-    for extents in sizes(library.inputs, library.bounds, at):
-        made = made_inputs(library.inputs, extents)
-        with suppress(SparseRuntimeError):  # what the model asserts
-            library.run(*made)
-            break
+    *others, extents = sizes(library.inputs, library.bounds, at)
+    extents = next((e for e in others if _takes(library, e)), extents)
     if extents:
         console.note(f"random inputs {told(extents)}; --at has others")
-    return made
+    return made_inputs(library.inputs, extents)
+
+
+def _takes(library: Any, extents: dict[str, int]) -> bool:
+    """Whether the model runs at these sizes: it may assert others."""
+    try:
+        library.run(*made_inputs(library.inputs, extents))
+    except SparseRuntimeError:
+        return False
+    return True
 
 
 def _save(outputs: list[np.ndarray], files: list[Path], specs: Sequence[TensorSpec]) -> None:

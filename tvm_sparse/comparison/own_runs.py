@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tvm_sparse.base.array_files import read_array
-from tvm_sparse.base.made_inputs import Whole, made_inputs, sizes
+from tvm_sparse.base.made_inputs import Whole, is_whole, made_inputs, sizes
 from tvm_sparse.comparison.reference import Program, Reference
 from tvm_sparse.errors import InputError
 
@@ -58,7 +58,7 @@ def own_runs(
         return [Run(inputs, {}, program, program())]
     found, reasons = [], []
     for extents in sizes(library.inputs, library.bounds, at):
-        for whole in Whole if _has_integers(library) else (Whole.MIXED,):
+        for whole in Whole if any(map(is_whole, library.inputs)) else (Whole.MIXED,):
             made = made_inputs(library.inputs, extents, whole)
             try:
                 program = reference(made)
@@ -79,10 +79,6 @@ def own_runs(
             "give a .npy file for each with --input",
         )
     return found
-
-
-def _has_integers(library: Any) -> bool:
-    return any(np.dtype(spec.dtype).kind not in "fVc" for spec in library.inputs)
 
 
 def _says_something(output: np.ndarray) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from tvm_sparse.base.made_inputs import made_inputs, sizes
+from tvm_sparse.base.made_inputs import calls
 from tvm_sparse.base.names import layer_of
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.ops.tensors.sums_of_products import products
@@ -110,9 +110,9 @@ def profile_blindly(library: Any, repeat: int = 10) -> list[Kernel]:
 
     There are no times where these are not what the model asserts of its inputs.
     """
-    for extents in sizes(library.inputs, library.bounds):
+    for inputs in calls(library.inputs, library.bounds):
         with suppress(AssertionError):
-            return profile(library, made_inputs(library.inputs, extents), repeat)
+            return profile(library, inputs, repeat)
     return list(library.kernels)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tvm_sparse.base.made_inputs import made_inputs, sizes
+from tvm_sparse.base.made_inputs import calls
 from tvm_sparse.base.names import layer_of_array
 from tvm_sparse.base.targets import spelled, threads_of
 from tvm_sparse.comparison.profile import timed
@@ -75,8 +75,7 @@ def latency_us(library: Library, inputs: Sequence[Any] | None = None) -> float:
 
     ``inputs`` are its tensors, random ones by default.
     """
-    made = (made_inputs(library.inputs, e) for e in sizes(library.inputs, library.bounds))
-    for given in made if inputs is None else [inputs]:
+    for given in calls(library.inputs, library.bounds) if inputs is None else [inputs]:
         with suppress(AssertionError):
             return measured([library], given)[0].whole_us
     raise InputError(

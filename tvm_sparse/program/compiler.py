@@ -17,7 +17,7 @@ from tvm.target import Target
 
 from tvm_sparse.base.config import Config, Precision
 from tvm_sparse.base.interrupts import whole_imports
-from tvm_sparse.base.made_inputs import made_inputs, sizes
+from tvm_sparse.base.made_inputs import calls
 from tvm_sparse.base.memory import give_back
 from tvm_sparse.base.notes import Notes
 from tvm_sparse.base.phases import Phases, Progress
@@ -152,8 +152,7 @@ def _rounding(
 
 def _error_of_made_inputs(library: Library, exact: Library) -> float | None:
     """Return the error of a library beside an exact one; ``None`` where both refuse made inputs."""
-    for extents in sizes(library.inputs, library.bounds):
-        inputs = made_inputs(library.inputs, extents)
+    for inputs in calls(library.inputs, library.bounds):
         with suppress(SparseRuntimeError):
             return largest_error(call(library, inputs), call(exact, inputs))
     return None
