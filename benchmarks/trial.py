@@ -2,6 +2,7 @@
 
     TVM_NUM_THREADS=1 python -m benchmarks.trial --source timm --mode pruned
     TVM_NUM_THREADS=1 python -m benchmarks.trial --source torchvision --names r3d_18 --mode int8
+    TVM_NUM_THREADS=1 python -m benchmarks.trial --source transformers --mode open
 
 Rows go to ``results/trial.jsonl``, one a network and mode; a network tried again replaces its row.
 Each network has a process of its own, so that one that crashes or hangs is a row, too.
@@ -19,8 +20,8 @@ import time
 import warnings
 from typing import Any
 
-MODES = ("dense", "pruned", "int8")
-TOLERANCE = {"dense": 5e-4, "pruned": 5e-4, "int8": 1.5}
+MODES = ("dense", "pruned", "int8", "open")
+TOLERANCE = {"dense": 5e-4, "pruned": 5e-4, "open": 5e-4, "int8": 1.5}
 """The largest error of a right answer; what it is relative to says :func:`_error`."""
 
 
@@ -74,6 +75,7 @@ def _row(source: str, name: str, mode: str) -> dict[str, Any]:
     import torch
 
     import tvm_sparse as ts
+    from benchmarks.cases import trial_open
     from benchmarks.cases.trial_networks import network, prune
     from benchmarks.harness import common
 
@@ -89,11 +91,17 @@ def _row(source: str, name: str, mode: str) -> dict[str, Any]:
         quantized = time.perf_counter() - begin
         expected = plain if program is None else _tensors(program.module()(**inputs))
         begin = time.perf_counter()
-        library = ts.compile(*((model, (), inputs) if program is None else (program,)))
+        open_axes = {"dynamic_shapes": trial_open.axes(inputs)} if mode == "open" else {}
+        source_of = (model, (), inputs) if program is None else (program,)
+        library = ts.compile(*source_of, **open_axes)
         row = {"compile_s": round(time.perf_counter() - begin, 1), "slow": library.slow}
         if program is not None:
             row["quantize_s"] = round(quantized, 1)
         error = _error(_tensors(library(**inputs)), expected, plain)
+        for size in trial_open.SIZES if mode == "open" else ():
+            given = trial_open.call(inputs, *size)
+            wanted = _tensors(model(**given))
+            error = max(error, _error(_tensors(library(**given)), wanted, wanted))
         row["error_relative"] = float(f"{error:.2g}")
         if not error < TOLERANCE[mode]:
             return row | {"error": f"wrong by {error:.1e}"}

@@ -21,6 +21,7 @@ from tvm_sparse.frontends.modules.huggingface import register_caches
 from tvm_sparse.frontends.modules.needed_conditions import needed
 from tvm_sparse.frontends.modules.plain_module import plain_module
 from tvm_sparse.frontends.modules.untraced import not_traced
+from tvm_sparse.frontends.modules.widened import widened
 from tvm_sparse.frontends.program.asked_conditions import CONDITIONS, AskedConditions
 from tvm_sparse.frontends.program.cuda_autocast import surrounding
 from tvm_sparse.frontends.program.exported import from_exported
@@ -88,7 +89,7 @@ def exported(module: nn.Module, call: Call, shapes: Any) -> torch.export.Exporte
     InputError
         PyTorch cannot trace it, or not with these extents open.
     """
-    call = told_apart(module, call)
+    call = told_apart(module, widened(module, call, shapes))
     with TensorPlaces(), OpenForms():
         try:
             with AskedConditions() as asked:

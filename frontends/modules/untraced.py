@@ -128,7 +128,7 @@ def not_traced(module: nn.Module, call: Call, error: Exception) -> InputError:
     text = str(error)
     if any(reason in text for reason in _DECIDED):
         return _closed(where, text)
-    failure = _failure(module, call)
+    failure = failure_of(module, call)
     if failure is not None:
         return _does_not_run(module, call, failure)
     operator = _operator(error)
@@ -155,7 +155,7 @@ def meaning(error: BaseException) -> tuple[str, str, str] | None:
     return next((told for pattern, told in _KNOWN if re.search(pattern, text)), None)
 
 
-def _failure(module: nn.Module, call: Call) -> Exception | None:
+def failure_of(module: nn.Module, call: Call) -> Exception | None:
     """Return what the model itself raises when it is called."""
     try:
         args, kwargs = pytree.tree_map_only(torch.Tensor, torch.clone, call)
