@@ -122,7 +122,12 @@ HOPPER = {
     operator.layer: operator
     for operator in (
         Operator(layer, _linear(128), format, "wgmma", ("float16", "bfloat16"), arch="sm_90a")
-        for layer, format in (("block, Hopper", "block"), ("2:4, Hopper", "two_four"))
+        for layer, format in (
+            ("block, Hopper", "block"),
+            ("2:4, Hopper", "two_four"),
+            ("balanced, Hopper", "balanced"),
+            ("joint, Hopper", "joint"),
+        )
     )
 }
 """What Hopper alone has, for that architecture's own code."""

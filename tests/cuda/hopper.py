@@ -20,7 +20,7 @@ from tvm_sparse.base.numerics import Numerics
 from tvm_sparse.emulation.process import Change, Emulator
 from tvm_sparse.ops.contractions.contraction import Contraction, reference
 from tvm_sparse.ops.cuda.wgmma import WgmmaTile
-from tvm_sparse.ops.cuda.wgmma_source import KEPT, Weights
+from tvm_sparse.ops.cuda.wgmma_weights import KEPT, Weights
 from tvm_sparse.schedules.cuda import nvrtc
 from tvm_sparse.schedules.cuda.instructions import instruction_counts
 from tvm_sparse.schedules.cuda.resources import kernel_resources

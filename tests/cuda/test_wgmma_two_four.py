@@ -30,7 +30,7 @@ from tvm_sparse.formats.swizzled_quads import STEP, SwizzledQuadsFormat
 from tvm_sparse.ops.contractions.contraction import Contraction, reference
 from tvm_sparse.ops.cuda.wgmma import WgmmaTile as Tile
 from tvm_sparse.ops.cuda.wgmma import wgmma_two_four
-from tvm_sparse.ops.cuda.wgmma_source import TWO_FOUR
+from tvm_sparse.ops.cuda.wgmma_weights import TWO_FOUR
 from tvm_sparse.patterns.balanced import Balanced
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.schedules.cuda.tile_wgmma import TileWgmmaRule
@@ -131,7 +131,7 @@ def test_machine_code_has_the_products_and_no_spills(rows, features):
 @needs_nvrtc
 @pytest.mark.parametrize("open_batch", [False, True])
 def test_a_network_with_epilogues_equals_pytorch(open_batch, monkeypatch):
-    monkeypatch.setitem(wgmma_option.UNMEASURED, TWO_FOUR, 0.01)  # layers as small go elsewhere
+    monkeypatch.setitem(wgmma_option.UNMEASURED, "two_four", 0.01)  # layers as small go elsewhere
     torch.manual_seed(0)
     model = Net(256, 72).half().eval()
     with torch.no_grad():

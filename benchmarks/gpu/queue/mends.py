@@ -161,6 +161,10 @@ MENDS = (
         *("2:4 by wgmma", ENGINES, (TWO_FOUR,)),
         *(MANY, "block_engine", (TINY_TWO_FOUR, 16), HOPPER),
     ),
+    Mend(
+        *("banks by wgmma", ENGINES, (SQUARE, replace(SQUARE, sparsity=0.9))),
+        *((16, 32, 64, 128), "block_engine", (TINY, 16), HOPPER),
+    ),
 )
 """Changes on ``mma.sync`` and multiply-adds; what was weighed and left out stands in
 ``docs/design/cuda.md``."""

@@ -24,7 +24,7 @@ class Mends:
     so that their activations fit on chip. ``clamped_loads`` lets the activations of streams that
     lie past the end be loaded from the last place: no load is behind a condition of its own.
     ``true_counts`` reads and multiplies the blocks that a block row has, not those that fill it up.
-    ``block_engine`` is what multiplies blocks and 2:4 weights where there is a choice,
+    ``block_engine`` is what multiplies blocks, banks and 2:4 weights where there is a choice,
     ``"mma.sync"`` or ``"wgmma"``; an empty text leaves that to the model. ``wave_rows`` gives the
     warps of a stream more weight rows, so that the activations are staged by fewer thread blocks.
     """

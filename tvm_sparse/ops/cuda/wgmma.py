@@ -12,19 +12,14 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from tvm_sparse.base.numerics import FLOAT_SUMS
+from tvm_sparse.formats.swizzled_banks import THREADS, SwizzledBanksFormat
 from tvm_sparse.formats.swizzled_blocks import EDGE, SwizzledBlocksFormat
 from tvm_sparse.formats.swizzled_quads import WORDS, SwizzledQuadsFormat
 from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.cuda.staging import SHARED
 from tvm_sparse.ops.cuda.tile import round_up, store
-from tvm_sparse.ops.cuda.wgmma_source import (
-    GROUP,
-    GROUP_THREADS,
-    KEPT,
-    Weights,
-    shared_bytes,
-    wgmma_source,
-)
+from tvm_sparse.ops.cuda.wgmma_source import shared_bytes, wgmma_source
+from tvm_sparse.ops.cuda.wgmma_weights import GROUP, GROUP_THREADS, KEPT, Weights
 from tvm_sparse.ops.marks import FUSION, OPERATOR, OUT_FUSABLE, TILE, int64
 
 WGMMA = "tile_wgmma"
@@ -48,13 +43,13 @@ class WgmmaTile:
 
     @property
     def groups(self) -> int:
-        """Warpgroups."""
+        """Warpgroups that multiply."""
         return self.features // GROUP
 
     @property
     def threads(self) -> int:
         """Threads of a block."""
-        return self.groups * GROUP_THREADS
+        return self.groups * GROUP_THREADS * (1 + self.weights.teams)
 
     def nbytes(self, result: int) -> int:
         """Return the shared memory of a block: the ring, and its sums in ``result`` bytes each."""
@@ -79,19 +74,14 @@ def wgmma_blocks(c: Contraction, format: SwizzledBlocksFormat, tile: WgmmaTile) 
 
     Sums are fp32, a result of 16 bits is rounded once. ``tile.features`` are the rows of a block.
     """
+    shape = (format.stored, format.block_rows, EDGE)
+    return _product(c, format.down, tile, lambda: _kept(format, shape, c.dtype))
 
-    def arrays() -> Stored:
-        values = T.arg("V", T.Buffer(int64((format.stored, format.block_rows, EDGE)), c.dtype))
-        columns = T.arg("I", T.Buffer(int64((format.stored,)), "int32"))
-        starts = T.arg("S", T.Buffer(int64((format.down + 1,)), "int32"))
 
-        def of(block: Any) -> list[Any]:
-            places = values[0, 0, 0], columns[0], starts[block]
-            return [T.address_of(place) for place in places]
-
-        return [values, columns, starts], of
-
-    return _product(c, format.down, tile, arrays)
+def wgmma_banks(c: Contraction, format: SwizzledBanksFormat, tile: WgmmaTile) -> tirx.PrimFunc:
+    """Return ``f(X, words, columns, starts, Y)`` for banks, otherwise as :func:`wgmma_blocks`."""
+    shape = (format.tiles.stored, format.words, THREADS)
+    return _product(c, format.down, tile, lambda: _kept(format.tiles, shape, "int32"))
 
 
 def wgmma_two_four(c: Contraction, format: SwizzledQuadsFormat, tile: WgmmaTile) -> tirx.PrimFunc:
@@ -113,6 +103,19 @@ def wgmma_two_four(c: Contraction, format: SwizzledQuadsFormat, tile: WgmmaTile)
 
 Stored = tuple[list[Any], Callable[[Any], list[Any]]]
 """Buffers of weights, and what the function takes of them for a tile of features."""
+
+
+def _kept(format: SwizzledBlocksFormat, shape: tuple[int, ...], dtype: str) -> Stored:
+    """Return what kept tiles hold, an array of ``shape``, with their tables."""
+    values = T.arg("V", T.Buffer(int64(shape), dtype))
+    columns = T.arg("I", T.Buffer(int64((format.stored,)), "int32"))
+    starts = T.arg("S", T.Buffer(int64((format.down + 1,)), "int32"))
+
+    def of(block: Any) -> list[Any]:
+        places = values[0, 0, 0], columns[0], starts[block]
+        return [T.address_of(place) for place in places]
+
+    return [values, columns, starts], of
 
 
 def _product(

@@ -1,90 +1,15 @@
 """CUDA C of weights on Hopper's tensor cores: a thread block multiplies the features of one tile.
 
-Weights are the side of a product with 64 rows, packed in the order of shared memory. Every thread
-copies activations into the swizzle of 128 bytes, one thread asks for a step's weights by bulk copy.
+Weights are the side of a product with 64 rows, packed in the order of shared memory. Threads copy
+activations into the swizzle of 128 bytes, one thread asks for a step's weights by bulk copy. Where
+weights are tiles, all threads copy and multiply. Banks have teams of threads that copy, take turns
+in steps and put values into tiles, and one that multiplies.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tvm_sparse.base.numerics import FLOAT_SUMS
-
-GROUP = 64
-"""Features of a warpgroup's product, and columns of a box of activations."""
-
-GROUP_THREADS = 128
-
-
-@dataclass(frozen=True)
-class Weights:
-    """How weights are stored and multiplied: ``columns`` of a step, and C text.
-
-    ``nbytes`` are those of a step and a warpgroup: of its values, and of what stands behind them.
-    ``parameters`` and ``begin`` say where a thread block's steps begin and how many they are;
-    ``column`` is the first column of ``step``, ``others`` the address of what stands behind values.
-    ``product`` is the instruction, with its ``operands`` and ``flags``. ``multiply`` asks for
-    number ``k`` of four in a step, ``prepare`` loads what these need in registers. ``pending``
-    steps are under way when the next one begins: none where its registers would be loaded then,
-    since the assembler would let every single product wait.
-    """
-
-    name: str
-    columns: int
-    nbytes: tuple[int, int]
-    parameters: str
-    begin: str
-    column: str
-    others: str
-    product: str
-    operands: tuple[tuple[str, str], ...]
-    flags: str
-    prepare: str
-    multiply: str
-    pending: int
-
-
-_MATRICES = (("unsigned long long w", '"l"(w)'), ("unsigned long long x", '"l"(x)'))
-
-KEPT = Weights(
-    name="kept",
-    columns=64,
-    nbytes=(8192, 0),
-    parameters="const int* columns, const int* starts",
-    begin="const int begin = starts[0], steps = starts[1] - begin;",
-    column="columns[begin + step] * 64",
-    others="",
-    product="wgmma.mma_async.sync.aligned.m64n{rows}k16",
-    operands=_MATRICES,
-    flags="1, 1, 1, 0, 0",
-    prepare="",
-    multiply="{name}_multiply(sums, w + 2 * k, a + 2 * k);",
-    pending=1,
-)
-"""Kept blocks of 64 columns, which a table names."""
-
-TWO_FOUR = Weights(
-    name="two_four",
-    columns=128,
-    nbytes=(8192, 1024),
-    parameters="const int* places, int steps",
-    begin="const int begin = 0;",
-    column="step * 128",
-    others="places + step * (OTHERS / 4)",
-    product="wgmma.mma_async.sp.sync.aligned.m64n{rows}k32",
-    operands=(*_MATRICES, ("unsigned places", '"r"(places)')),
-    flags="0, 1, 1, 1, 0, 0",
-    prepare="""unsigned words[4];
-    const int word = thread / 128 * 256 + thread / 32 % 4 * 16 + thread % 32 / 4 * 2 + thread % 2;
-#pragma unroll
-    for (int k = 0; k < 4; ++k)
-      asm volatile("ld.shared.u32 %0, [%1];" : "=r"(words[k])
-        : "r"(at + VALUES + (word + k * 64) * 4));""",
-    multiply="{name}_multiply(sums, w + 2 * k, a + k / 2 * (ROWS * 8) + k % 2 * 4, words[k]);",
-    pending=0,
-)
-"""Two of four neighbouring columns in each feature, and words that name their places. Lane ``4 r +
-q`` of a warp gives the word of features ``r`` and ``r + 8``, of half ``q % 2`` of 32 columns."""
+from tvm_sparse.ops.cuda.wgmma_weights import Weights
 
 _TEMPLATE = """
 __device__ __forceinline__ void {name}_multiply(float (&d)[{sums}], {inputs}) {{
@@ -97,19 +22,23 @@ __device__ __forceinline__ void {name}_copy(unsigned to, const void* from, unsig
     "[%0], [%1], %2, [%3];" :: "r"(to), "l"(from), "r"(nbytes), "r"(barrier) : "memory");
 }}
 __device__ __forceinline__ void {name}({result}* out, int pitch, unsigned char* shared,
-    const {type}* x, const {type}* values, {parameters}, int first, int rows, int width) {{
+    const {type}* x, const void* values, {parameters}, int first, int rows, int width) {{
   constexpr int ROWS = {rows}, GROUPS = {groups}, STAGES = {stages}, THREADS = 128 * GROUPS;
   constexpr int VALUES = {values} * GROUPS, OTHERS = {others_bytes} * GROUPS;
   constexpr int WEIGHTS = VALUES + OTHERS, CHUNKS = {columns} / 8, APART = THREADS / CHUNKS;
-  constexpr int STAGE = WEIGHTS + 2 * {columns} * ROWS;
+  constexpr int BOX = (WEIGHTS + 1023) / 1024 * 1024, STAGE = BOX + 2 * {columns} * ROWS;
+  constexpr int SLOTS = {slots}, TEAMS = {teams}, TILES = {tiles}, TILE = 8192 * GROUPS;
+  constexpr int AHEAD = STAGES - {later};
   const unsigned raw = (unsigned)__cvta_generic_to_shared(shared);
-  const unsigned ring = (raw + 1023u) & ~1023u, full = ring + STAGES * STAGE;
-  const int thread = threadIdx.x;
+  const unsigned ring = (raw + 1023u) & ~1023u, tiles = ring + STAGES * STAGE;
+  const unsigned full = tiles + TILES * TILE, ready = full + 8 * STAGES, empty = ready + 8 * TILES;
+  const int team = TEAMS ? threadIdx.x / THREADS : 0, thread = threadIdx.x - team * THREADS;
   {begin}
-  if (thread == 0) {{
+  if (threadIdx.x == 0) {{
 #pragma unroll
-    for (int slot = 0; slot < STAGES; ++slot)
-      asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(full + 8 * slot) : "memory");
+    for (int i = 0; i < STAGES + 2 * TILES; ++i)
+      asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
+        :: "r"(full + 8 * i), "r"(i < STAGES ? 1 : THREADS / 32) : "memory");
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   }}
@@ -120,11 +49,12 @@ __device__ __forceinline__ void {name}({result}* out, int pitch, unsigned char* 
       if (thread == 0) {{
         asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
           :: "r"(barrier), "n"(WEIGHTS) : "memory");
-        {name}_copy(to, values + (long long)(begin + step) * (VALUES / 2), VALUES, barrier);
+        {name}_copy(to, (const char*)values + (long long)(begin + step) * VALUES, VALUES,
+          barrier);
         {more}
       }}
       const int chunk = thread % CHUNKS, column = {column} + chunk * 8;
-      const unsigned box = to + WEIGHTS + chunk / 8 * (128 * ROWS);
+      const unsigned box = to + BOX + chunk / 8 * (128 * ROWS);
 #pragma unroll
       for (int i = 0; i < (ROWS * CHUNKS + THREADS - 1) / THREADS; ++i) {{
         const int row = thread / CHUNKS + i * APART;
@@ -141,24 +71,19 @@ __device__ __forceinline__ void {name}({result}* out, int pitch, unsigned char* 
   auto matrix = [](unsigned at) {{
     return (unsigned long long)((at & 0x3ffff) >> 4) | 1ull << 16 | 64ull << 32 | 1ull << 62;
   }};
+  auto wait = [](unsigned barrier, int parity) {{
+    asm volatile("{{\\n.reg .pred p;\\nAGAIN:\\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\\n@p bra DONE;\\nbra AGAIN;\\n"
+      "DONE:\\n}}" :: "r"(barrier), "r"(parity & 1) : "memory");
+  }};
   float sums[ROWS / 2];
 #pragma unroll
   for (int i = 0; i < ROWS / 2; ++i) {{
     sums[i] = 0;
     asm volatile("" : "+f"(sums[i]) :: "memory");  // not behind the fence of the first product
   }}
-#pragma unroll
-  for (int step = 0; step < STAGES - 2; ++step) stage(step);
-  auto multiply = [&](int step) {{
-    const unsigned slot = step % STAGES, at = ring + slot * STAGE;
-    asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 3) : "memory");
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-    asm volatile("{{\\n.reg .pred p;\\nAGAIN:\\n"
-      "mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\\n@p bra DONE;\\nbra AGAIN;\\n"
-      "DONE:\\n}}" :: "r"(full + 8 * slot), "r"(step / STAGES & 1) : "memory");
-    __syncthreads();
-    stage(step + STAGES - 2);
-    const unsigned long long w = matrix(at + thread / 128 * 8192), a = matrix(at + WEIGHTS);
+  auto multiply = [&](unsigned weights, unsigned at) {{
+    const unsigned long long w = matrix(weights + thread / 128 * 8192), a = matrix(at + BOX);
     {prepare}
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
@@ -166,20 +91,89 @@ __device__ __forceinline__ void {name}({result}* out, int pitch, unsigned char* 
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
     asm volatile("wgmma.wait_group.sync.aligned {pending};" ::: "memory");
   }};
-  if (steps > 0) {{  // else sums of two origins would meet before the wait, and products take turns
-    int step = 0;
-    do {{
-      multiply(step);
-    }} while (++step < steps);
-    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-  }}
+{loop}
   const int feature = thread / 32 * 16 + thread % 32 / 4, low = thread % 4 * 2;
+  if (team == 0) {{
 #pragma unroll
-  for (int i = 0; i < ROWS / 2; ++i)
-    out[(i / 4 * 8 + low + i % 2) * pitch + feature + i / 2 % 2 * 8] = ({result})sums[i];
+    for (int i = 0; i < ROWS / 2; ++i)
+      out[(i / 4 * 8 + low + i % 2) * pitch + feature + i / 2 % 2 * 8] = ({result})sums[i];
+  }}
   __syncthreads();
 }}
 """
+
+_ALONE = """
+#pragma unroll
+  for (int step = 0; step < AHEAD; ++step) stage(step);
+  auto turn = [&](int step) {
+    const unsigned slot = step % STAGES, at = ring + slot * STAGE;
+    asm volatile("cp.async.wait_group %0;" :: "n"(AHEAD - 1) : "memory");
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    wait(full + 8 * slot, step / STAGES);
+    __syncthreads();
+    stage(step + AHEAD);
+    multiply(at, at);
+  };
+  if (steps > 0) {  // else sums of two origins would meet before the wait, and products take turns
+    int step = 0;
+    do {
+      turn(step);
+    } while (++step < steps);
+    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+  }
+"""
+"""All threads copy and multiply; a step is asked for when the last one that was there is over."""
+
+_FED = """
+  constexpr int VALUE_WORDS = (SLOTS + 1) / 2, WORDS = VALUE_WORDS + (SLOTS + 3) / 4;
+  auto arrive = [&](unsigned barrier) {  // all lanes of the warp
+    __syncwarp();
+    if (thread % 32 == 0)
+      asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(barrier) : "memory");
+  };
+  if (team) {
+#pragma unroll
+    for (int step = 0; step < AHEAD; step += TEAMS) stage(step + team - 1);
+    for (int step = team - 1; step < steps; step += TEAMS) {
+      const unsigned tile = step % TILES, slot = step % STAGES;
+      if (step >= TILES) wait(empty + 8 * tile, step / TILES + 1);
+      stage(step + AHEAD);
+      asm volatile("cp.async.wait_group %0;" :: "n"(AHEAD / TEAMS) : "memory");
+      wait(full + 8 * slot, step / STAGES);
+      unsigned words[WORDS];
+#pragma unroll
+      for (int i = 0; i < WORDS; ++i)
+        asm volatile("ld.shared.u32 %0, [%1];" : "=r"(words[i])
+          : "r"(ring + slot * STAGE + (i * THREADS + thread) * 4));
+      const unsigned zeros = tiles + tile * TILE + thread / 32 * 2048 + thread % 32 * 16;
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        asm volatile("st.shared.v4.u32 [%0], {%1, %1, %1, %1};"
+          :: "r"(zeros + i * 512), "r"(0) : "memory");
+      __syncwarp();
+#pragma unroll
+      for (int i = 0; i < SLOTS; ++i) {
+        const unsigned place = words[VALUE_WORDS + i / 4] >> i % 4 * 8 & 255;
+        asm volatile("st.shared.u16 [%0], %1;"
+          :: "r"(tiles + tile * TILE + thread / 2 * 128 + place),
+             "h"((unsigned short)(words[i / 2] >> i % 2 * 16)) : "memory");
+      }
+      asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+      arrive(ready + 8 * tile);
+    }
+  } else if (steps > 0) {
+    int step = 0;
+    do {
+      const unsigned tile = step % TILES;
+      wait(ready + 8 * tile, step / TILES);
+      multiply(tiles + tile * TILE, ring + step % STAGES * STAGE);
+      if (step > 0) arrive(empty + 8 * ((step - 1) % TILES));
+    } while (++step < steps);
+    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+  }
+"""
+"""Teams copy and put values into tiles, each every ``TEAMS``-th step; the first one multiplies. A
+tile that is multiplied gives its place back, and the activations of its step, one step later."""
 
 _TYPES = {"float16": "half", "bfloat16": "nv_bfloat16", FLOAT_SUMS: "float"}
 _KINDS = {"float16": "f16", "bfloat16": "bf16"}
@@ -187,8 +181,9 @@ _KINDS = {"float16": "f16", "bfloat16": "bf16"}
 
 def shared_bytes(weights: Weights, rows: int, groups: int, stages: int) -> int:
     """Return the bytes of shared memory of a ring: stages, barriers, and room to align them."""
-    stage = sum(weights.nbytes) * groups + 2 * weights.columns * rows
-    return stages * (stage + 8) + 1024
+    stage = -(-sum(weights.nbytes) * groups // 1024) * 1024 + 2 * weights.columns * rows
+    tile = 8192 * groups + 2 * 8
+    return stages * (stage + 8) + weights.tiles * tile + 1024
 
 
 def wgmma_source(
@@ -208,10 +203,10 @@ def wgmma_source(
     groups
         Warpgroups of 64 features each.
     stages
-        Steps that the ring holds, at least 3.
+        Steps that the ring holds, at least 3. Of banks an even number, more than tiles.
     """
     (dtype, result), count = types, rows // 2
-    name = f"ts_wgmma_{weights.name}_{dtype}_{result}_{rows}_{groups}_{stages}"
+    name = f"ts_wgmma_{weights.name}{weights.slots or ''}_{dtype}_{result}_{rows}_{groups}_{stages}"
     inputs, given = zip(*weights.operands, strict=True)
     values, others = weights.nbytes
     more = f"{name}_copy(to + VALUES, {weights.others}, OTHERS, barrier);" if others else ""
@@ -233,6 +228,11 @@ def wgmma_source(
         prepare=weights.prepare,
         pending=weights.pending,
         multiply=weights.multiply.format(name=name),
+        slots=weights.slots,
+        teams=weights.teams,
+        tiles=weights.tiles,
+        later=weights.tiles or 2,
+        loop=_FED if weights.teams else _ALONE,
         product=weights.product.format(rows=rows),
         inputs=", ".join(inputs),
         given=", ".join(given),

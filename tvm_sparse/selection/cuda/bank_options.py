@@ -20,12 +20,14 @@ from tvm_sparse.ops.cuda.multiply import NEIGHBOURS, multiplier
 from tvm_sparse.ops.cuda.tile import ThreadBlockTile, tiled
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.cuda import tile_choice as model
+from tvm_sparse.selection.cuda import wgmma_option
 from tvm_sparse.selection.cuda.chip import chip
 from tvm_sparse.selection.cuda.demand import seconds
 from tvm_sparse.selection.cuda.option import Option
 from tvm_sparse.selection.cuda.stream_option import streamed
 from tvm_sparse.selection.cuda.tile_demand import staging_of
 from tvm_sparse.selection.cuda.tile_option import stored_demand, tile_option
+from tvm_sparse.selection.cuda.wgmma_option import fastest
 
 STREAM_ROWS = 8
 """Rows of activations up to which packed weights are streamed."""
@@ -49,7 +51,8 @@ def balanced(c: Contraction, scan: Scan, target: Target) -> Iterator[Option]:
     tile = model.choose_tile(c, staging_of(format, c.dtype), on, step=step)
     format = replace(format, lanes=tile.features)
     weights, kernel = BalancedOperand(format, tile), multiplier(c.numerics)
-    yield tile_option("balanced", format, tile, (c, on), lambda: tiled(c, weights, tile, kernel))
+    own = tile_option("balanced", format, tile, (c, on), lambda: tiled(c, weights, tile, kernel))
+    yield fastest(own, wgmma_option.bank_options(c, scan, target, own.name))
 
 
 def joint(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | str]:
@@ -76,9 +79,10 @@ def joint(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | str]:
     _, format, tile = best
     weights, kernel = JointOperand(format, tile), multiplier(c.numerics)
     work = format.slots / format.across
-    yield tile_option(
+    own = tile_option(
         "joint", format, tile, (c, on), lambda: tiled(c, weights, tile, kernel), work=work
     )
+    yield fastest(own, wgmma_option.bank_options(c, scan, target, own.name))
 
 
 def _apart(c: Contraction) -> int:

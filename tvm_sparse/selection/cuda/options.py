@@ -33,6 +33,7 @@ from tvm_sparse.selection.cuda.tile_option import stored_demand, tile_option
 from tvm_sparse.selection.cuda.wgmma_option import (
     block_options,
     dense_options,
+    fastest,
     two_four_options,
 )
 
@@ -54,7 +55,7 @@ def dense(c: Contraction, target: Target) -> Option:
     format = DenseFormat(features, columns, lanes=tile.features)
     weights, kernel = DenseOperand(format, tile), multiplier(c.numerics)
     own = tile_option("dense", format, tile, (c, on), lambda: tiled(c, weights, tile, kernel))
-    return _faster(own, list(dense_options(c, target)))
+    return fastest(own, dense_options(c, target))
 
 
 def _dense_row(c: Contraction, on: Chip) -> Option:
@@ -104,14 +105,7 @@ def block(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | str]:
         lambda: tiled(c, weights, tile, kernel),
         work=work / (features * columns),
     )
-    yield _faster(own, list(block_options(c, scan, target)))
-
-
-def _faster(own: Option, hopper: list[Option]) -> Option:
-    """Return the fastest by the model: by ``mma.sync``, or on Hopper by ``wgmma``."""
-    engine = mends.in_use().block_engine
-    ways = {"mma.sync": [own], "wgmma": hopper}.get(engine) or [own, *hopper]
-    return min(ways, key=lambda option: option.seconds)
+    yield fastest(own, block_options(c, scan, target))
 
 
 def unstructured(_c: Contraction, _scan: Scan, _target: Target) -> Iterator[Option | str]:
@@ -147,4 +141,4 @@ def two_four(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | st
         work=0.5,
         kernel="2:4 tile",
     )
-    yield _faster(own, list(two_four_options(c, target)))
+    yield fastest(own, two_four_options(c, target))

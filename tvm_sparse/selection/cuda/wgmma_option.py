@@ -12,12 +12,14 @@ import numpy as np
 from tvm.target import Target
 
 from tvm_sparse.base.targets import cuda_archs
+from tvm_sparse.formats.swizzled_banks import MOST_SLOTS, SwizzledBanksFormat
 from tvm_sparse.formats.swizzled_blocks import EDGE, SwizzledBlocksFormat
 from tvm_sparse.formats.swizzled_quads import STEP as QUADS_STEP
 from tvm_sparse.formats.swizzled_quads import SwizzledQuadsFormat
 from tvm_sparse.ops.contractions.contraction import Contraction
-from tvm_sparse.ops.cuda.wgmma import WgmmaTile, fits, wgmma_blocks, wgmma_two_four
-from tvm_sparse.ops.cuda.wgmma_source import KEPT, TWO_FOUR, Weights
+from tvm_sparse.ops.cuda import mends
+from tvm_sparse.ops.cuda.wgmma import WgmmaTile, fits, wgmma_banks, wgmma_blocks, wgmma_two_four
+from tvm_sparse.ops.cuda.wgmma_weights import GROUP_THREADS, KEPT, TWO_FOUR, Weights, banks
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.cuda.chip import Chip, chip
 from tvm_sparse.selection.cuda.demand import slower
@@ -35,8 +37,9 @@ FEATURES = (64, 128)
 """Features of a block, or of a tile: one warpgroup each 64."""
 
 ROWS = {
-    KEPT: ((64, (8, 16, 32, 64)), (256, (64,)), (1024, (128,))),
-    TWO_FOUR: ((64, (8, 16, 32, 64)), (1024, (128,))),
+    "kept": ((64, (8, 16, 32, 64)), (256, (64,)), (1024, (128,))),
+    "two_four": ((64, (8, 16, 32, 64)), (1024, (128,))),
+    "banks": ((64, (8, 16, 32, 64)), (256, (128,))),
 }
 """Up to so many rows of activations, the tiles to take the lowest of that holds them all. These
 were the best of each count on an H200 (``benchmarks/gpu/hopper``)."""
@@ -49,7 +52,13 @@ peak; clocks of a tile and of a step besides, which a second resident thread blo
 36 times of an H200 of kernels that were written by hand (``benchmarks/results/gpu_hopper.json``):
 half within 1.06, all within 1.3."""
 
-UNMEASURED = {KEPT: 1.1, TWO_FOUR: 1.0}
+PASS, CHAIN, PLACED = 0.745, 135.0, 2.6
+"""Of banks, clocks of a pass over shared memory and of a step besides, fitted to eight times of an
+H200 of kernels by hand: all within 1.05. Those put values to their places and multiplied in turns,
+which ours are to do at once: the clocks besides are what a GPU may show to be less. Then the passes
+of a warp's 32 stores to places, which the executor counted."""
+
+UNMEASURED = {"kept": 1.1, "two_four": 1.0, "banks": 1.0}
 """Factor on the time until a GPU has timed these kernels: those by hand had a warp that only
 copies, and a few had two thread blocks for a tile. Those of 2:4 took 0.8 to 0.87 of what the model
 says."""
@@ -61,7 +70,7 @@ class _Way:
 
     name: str
     weights: Weights
-    format: SwizzledBlocksFormat | SwizzledQuadsFormat
+    format: SwizzledBlocksFormat | SwizzledQuadsFormat | SwizzledBanksFormat
     steps: int
     work: float
     build: Any
@@ -91,6 +100,25 @@ def two_four_options(c: Contraction, target: Target) -> Iterator[Option]:
         yield _option(c, target, _Way("two_four", TWO_FOUR, format, steps, 0.5, wgmma_two_four))
 
 
+def bank_options(c: Contraction, scan: Scan, target: Target, name: str) -> Iterator[Option]:
+    """Yield kept tiles that are put together from banks, where no row is too full for it."""
+    if not _features(c, target, EDGE):
+        return
+    slots = SwizzledBanksFormat.slots_of(scan.weight)
+    if slots <= MOST_SLOTS:
+        kept = int(np.count_nonzero(scan.block_counts(EDGE, EDGE)))
+        format = SwizzledBanksFormat(*c.matrix_shape, slots, kept)
+        work = format.tiles.stored * EDGE**2 / (c.features * c.columns)
+        yield _option(c, target, _Way(name, banks(slots), format, kept, work, wgmma_banks))
+
+
+def fastest(own: Option, hopper: Iterator[Option]) -> Option:
+    """Return the fastest by the model: by ``mma.sync``, or on Hopper by ``wgmma``."""
+    engine, found = mends.in_use().block_engine, list(hopper)
+    ways = {"mma.sync": [own], "wgmma": found}.get(engine) or [own, *found]
+    return min(ways, key=lambda option: option.seconds)
+
+
 def _features(c: Contraction, target: Target, columns: int) -> list[int]:
     """Return the features of a tile that the target and the layer allow, of a step's columns."""
     if cuda_archs(target) != (ARCH,) or not fits(c) or columns > c.columns:
@@ -105,7 +133,7 @@ def _option(c: Contraction, target: Target, way: _Way) -> Option:
     nbytes = format.nbytes(c.dtype) + activation_bytes(c)
     time = seconds(rows, (format.down, way.steps), tile, nbytes, chip(target))
     build = partial(way.build, c, format, tile)
-    return Option(way.name, "wgmma", format, way.work, UNMEASURED[way.weights] * time, build)
+    return Option(way.name, "wgmma", format, way.work, UNMEASURED[way.weights.name] * time, build)
 
 
 def tile_of(
@@ -115,7 +143,7 @@ def tile_of(
 
     ``result`` are the bytes of a sum as it is handed on.
     """
-    heights = next((heights for most, heights in ROWS[weights] if rows <= most), (MOST_ROWS,))
+    heights = next((heights for most, heights in ROWS[weights.name] if rows <= most), (MOST_ROWS,))
     height = next((one for one in heights if one >= rows), heights[-1])
     while True:
         tile = _deepest(WgmmaTile(height, features, MOST_STAGES, weights), limit, result)
@@ -127,9 +155,9 @@ def tile_of(
 def _deepest(most: WgmmaTile, limit: int, result: int) -> WgmmaTile | None:
     """Return ``most`` with as many of its stages as fit; None if too few do."""
     # Two thread blocks of an SM hide each other's waiting; each reserves a little more.
-    half = limit // 2 - 1024
+    half, least = limit // 2 - 1024, most.weights.tiles + most.weights.teams or LEAST_STAGES
     for room in (half, limit) if most.rows <= TWO_RESIDENT else (limit,):
-        for stages in range(most.stages, LEAST_STAGES - 1, -1):
+        for stages in range(most.stages, least - 1, -2 if most.weights.teams else -1):
             tile = replace(most, stages=stages)
             if tile.nbytes(result) <= room:
                 return tile
@@ -145,6 +173,20 @@ def seconds(rows: int, blocks: tuple[int, int], tile: WgmmaTile, nbytes: float, 
     down, kept = blocks
     each = max(1.0, math.ceil(rows / tile.rows) * down / on.sms)
     resident = min(2.0 if tile.rows <= TWO_RESIDENT else 1.0, each)
-    products = tile.rows * tile.features * EDGE / (on.peaks["float16"] * TENSOR)
-    clocks = each * (kept / down * (products + STEP / resident) + TILE / resident)
+    clocks = each * (kept / down * _step_clocks(tile, resident, on) + TILE / resident)
     return LAUNCH + slower(MEMORY * nbytes / on.bandwidth, clocks / on.clock)
+
+
+def _step_clocks(tile: WgmmaTile, resident: float, on: Chip) -> float:
+    """Return the clocks of a step of a thread block, of which an SM holds so many.
+
+    Banks pass over shared memory for copies of words and activations, for words, zeros and places
+    of threads, and for the tile and the activations of the product.
+    """
+    weights = tile.weights
+    if not weights.teams:
+        products = tile.rows * tile.features * EDGE / (on.peaks["float16"] * TENSOR)
+        return products + STEP / resident
+    words, matrix = weights.nbytes[0] / 128, EDGE * EDGE * 2 / 128
+    stores = PLACED * GROUP_THREADS / 32 * weights.slots
+    return PASS * (2 * words + stores + 2 * matrix + 2 * tile.rows) + CHAIN / resident
