@@ -17,8 +17,9 @@ from tvm_sparse.patterns.balanced import Balanced
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.schedules import cuda
 from tvm_sparse.schedules.rule import first_schedule
-from tvm_sparse.selection.cuda import depthwise_options, options
+from tvm_sparse.selection.cuda import depthwise_options, library_options, options
 from tvm_sparse.selection.cuda.option import Option
+from tvm_sparse_runtime.libraries import CUBLASLT
 
 DEPTHWISE = Contraction(
     (2, 14, 14), 64, 64, (5, 5), (1, 1), (1, 1), padded=(14, 14), borders=(2, 2), depthwise=True
@@ -127,6 +128,8 @@ HOPPER = {
             ("2:4, Hopper", "two_four"),
             ("balanced, Hopper", "balanced"),
             ("joint, Hopper", "joint"),
+            ("dense, Hopper", "dense"),
+            ("dense, a library's matrix, Hopper", CUBLASLT),
         )
     )
 }
@@ -153,13 +156,17 @@ def option_of(operator: Operator, dtype: str, target: Target) -> Option:
         return depthwise_options.rearranged(c, matrix, target)
     if operator.format == "separable":
         return pair_option(c, pointwise_behind(c, FEATURES), target)
-    if operator.format == "dense":
-        return options.dense(c, target)
     if operator.tried:
         (option,) = options.two_four(c, Scan(matrix), target)
         return option
     engine = operator.kernel if operator.arch else in_use().block_engine
     with using(replace(in_use(), block_engine=engine)):
+        if operator.format == "dense":
+            return options.dense(c, target)
+        if operator.format == CUBLASLT:
+            shared = library_options.product(c, target)
+            assert shared is not None
+            return replace(shared, kernel=operator.kernel)
         found = list(options.sparse(c, Scan(matrix), target))
     (option,) = (o for o in found if not isinstance(o, str) and o.name == operator.format)
     return option

@@ -10,6 +10,7 @@ from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.cuda.dense_weights import DenseOperand
 from tvm_sparse.ops.cuda.multiply import multiplier
 from tvm_sparse.ops.cuda.tile import ThreadBlockTile, round_up, tiled
+from tvm_sparse.ops.cuda.wgmma import WgmmaTile, wgmma_matrix
 from tvm_sparse.ops.emit import changed_block
 from tvm_sparse.ops.marks import LIBRARY
 
@@ -30,6 +31,16 @@ def product(
     Each output row of ``c`` reads one input row. A library is asked from ``least`` rows on.
     """
     func = tiled(c, DenseOperand(format, tile), tile, multiplier(c.numerics))
+    return _asking(func, c, format, least)
+
+
+def wgmma_product(c: Contraction, format: DenseFormat, tile: WgmmaTile) -> tirx.PrimFunc:
+    """Return the same by ``wgmma``, of known rows: a library is always asked."""
+    return _asking(wgmma_matrix(c, format, tile), c, format, 0)
+
+
+def _asking(func: tirx.PrimFunc, c: Contraction, format: DenseFormat, least: int) -> tirx.PrimFunc:
+    """Return ``func`` with the mark."""
     size = [c.features, c.columns, format.lanes, least]
 
     def marked(block: s_tir.SBlock) -> s_tir.SBlock:

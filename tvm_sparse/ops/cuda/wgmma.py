@@ -12,6 +12,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from tvm_sparse.base.numerics import FLOAT_SUMS
+from tvm_sparse.formats.dense import DenseFormat
 from tvm_sparse.formats.swizzled_banks import THREADS, SwizzledBanksFormat
 from tvm_sparse.formats.swizzled_blocks import EDGE, SwizzledBlocksFormat
 from tvm_sparse.formats.swizzled_quads import WORDS, SwizzledQuadsFormat
@@ -82,6 +83,22 @@ def wgmma_banks(c: Contraction, format: SwizzledBanksFormat, tile: WgmmaTile) ->
     """Return ``f(X, words, columns, starts, Y)`` for banks, otherwise as :func:`wgmma_blocks`."""
     shape = (format.tiles.stored, format.words, THREADS)
     return _product(c, format.down, tile, lambda: _kept(format.tiles, shape, "int32"))
+
+
+def wgmma_matrix(c: Contraction, format: DenseFormat, tile: WgmmaTile) -> tirx.PrimFunc:
+    """Return ``f(X, values, Y)`` for a dense matrix, one of columns by features that fill tiles."""
+
+    def arrays() -> Stored:
+        values = T.arg("V", T.Buffer(int64((1, c.columns, format.lanes)), c.dtype))
+
+        def of(block: Any) -> list[Any]:
+            numbers = format.lanes, -(-c.columns // EDGE)
+            place = values[0, 0, block * tile.features]
+            return [T.address_of(place), *(tirx.const(n, "int32") for n in numbers)]
+
+        return [values], of
+
+    return _product(c, format.lanes // tile.features, tile, arrays)
 
 
 def wgmma_two_four(c: Contraction, format: SwizzledQuadsFormat, tile: WgmmaTile) -> tirx.PrimFunc:

@@ -29,6 +29,7 @@ __device__ __forceinline__ void {name}({result}* out, int pitch, unsigned char* 
   constexpr int BOX = (WEIGHTS + 1023) / 1024 * 1024, STAGE = BOX + 2 * {columns} * ROWS;
   constexpr int SLOTS = {slots}, TEAMS = {teams}, TILES = {tiles}, TILE = 8192 * GROUPS;
   constexpr int AHEAD = STAGES - {later};
+  constexpr bool PACKED = {packed};
   const unsigned raw = (unsigned)__cvta_generic_to_shared(shared);
   const unsigned ring = (raw + 1023u) & ~1023u, tiles = ring + STAGES * STAGE;
   const unsigned full = tiles + TILES * TILE, ready = full + 8 * STAGES, empty = ready + 8 * TILES;
@@ -46,13 +47,14 @@ __device__ __forceinline__ void {name}({result}* out, int pitch, unsigned char* 
   auto stage = [&](int step) {{
     if (step < steps) {{
       const unsigned slot = step % STAGES, to = ring + slot * STAGE, barrier = full + 8 * slot;
-      if (thread == 0) {{
+      if (PACKED && thread == 0) {{
         asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
           :: "r"(barrier), "n"(WEIGHTS) : "memory");
         {name}_copy(to, (const char*)values + (long long)(begin + step) * VALUES, VALUES,
           barrier);
         {more}
       }}
+{copies}
       const int chunk = thread % CHUNKS, column = {column} + chunk * 8;
       const unsigned box = to + BOX + chunk / 8 * (128 * ROWS);
 #pragma unroll
@@ -102,6 +104,19 @@ __device__ __forceinline__ void {name}({result}* out, int pitch, unsigned char* 
 }}
 """
 
+_COPIES = """
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {{
+        const int piece = (i * THREADS + thread) % (8 * GROUPS);
+        const int down = (i * THREADS + thread) / (8 * GROUPS), at = {column} + down;
+        const long long far = at < width ? (long long)at * lanes + piece * 8 : 0;
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+          :: "r"(to + piece / 8 * 8192 + down * 128 + ((piece % 8 ^ down % 8) * 16)),
+             "l"((const {type}*)values + far),
+             "r"(at < width ? 16 : 0) : "memory");
+      }}"""
+"""All threads copy 64 columns of a matrix, zeros beyond the last."""
+
 _ALONE = """
 #pragma unroll
   for (int step = 0; step < AHEAD; ++step) stage(step);
@@ -109,7 +124,7 @@ _ALONE = """
     const unsigned slot = step % STAGES, at = ring + slot * STAGE;
     asm volatile("cp.async.wait_group %0;" :: "n"(AHEAD - 1) : "memory");
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-    wait(full + 8 * slot, step / STAGES);
+    if (PACKED) wait(full + 8 * slot, step / STAGES);
     __syncthreads();
     stage(step + AHEAD);
     multiply(at, at);
@@ -228,6 +243,8 @@ def wgmma_source(
         prepare=weights.prepare,
         pending=weights.pending,
         multiply=weights.multiply.format(name=name),
+        packed=str(weights.packed).lower(),
+        copies="" if weights.packed else _COPIES.format(column=weights.column, type=_TYPES[dtype]),
         slots=weights.slots,
         teams=weights.teams,
         tiles=weights.tiles,

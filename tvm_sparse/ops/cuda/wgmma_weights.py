@@ -17,6 +17,7 @@ class Weights:
     ``nbytes`` are those of a step and a warpgroup: of its values, and of what stands behind them.
     ``parameters`` and ``begin`` say where a thread block's steps begin and how many they are;
     ``column`` is the first column of ``step``, ``others`` the address of what stands behind values.
+    A single copy by one thread brings values where they are ``packed``, else all threads copy.
     Banks are stored as ``slots`` of a thread; ``teams`` of threads put them to their places in
     shared memory, whose ``tiles`` the product reads, and others multiply.
     ``product`` is the instruction, with its ``operands`` and ``flags``. ``multiply`` asks for
@@ -41,6 +42,7 @@ class Weights:
     slots: int = 0
     teams: int = 0
     tiles: int = 0
+    packed: bool = True
 
 
 _MATRICES = (("unsigned long long w", '"l"(w)'), ("unsigned long long x", '"l"(x)'))
@@ -61,6 +63,19 @@ KEPT = Weights(
     pending=1,
 )
 """Kept blocks of 64 columns, which a table names."""
+
+MATRIX = replace(
+    KEPT,
+    name="matrix",
+    parameters="int lanes, int steps",
+    begin="""const int begin = 0;
+  asm volatile("" : "+r"(steps));  // products of an unrolled loop would take turns""",
+    column="step * 64",
+    flags="1, 1, 1, 1, 0",
+    multiply="{name}_multiply(sums, w + 128 * k, a + 2 * k);",
+    packed=False,
+)
+"""A dense matrix of columns by ``lanes`` features, as libraries have it: products turn it round."""
 
 
 def banks(slots: int) -> Weights:

@@ -53,16 +53,22 @@ def library_call(func: tirx.PrimFunc, *, with_bias: bool = True) -> LibraryCall 
     if nests is None or len(stores) != 1:
         return None
     (at,) = stores
-    staged = {nest.block.name_hint: nest.block.reads[0].source for nest in nests[:at]}
+    x, w = _multiplied(nests[:at])
     size = tuple(int(n) for n in nests[at].block.annotations[LIBRARY])
-    call = LibraryCall(
-        size, staged["stage_x"], staged["stage_w"], nests[at].written, tuple(nests[at + 1 :])
-    )
+    call = LibraryCall(size, x, w, nests[at].written, tuple(nests[at + 1 :]))
     if not (_is_param(func, call.x) and _is_param(func, call.w)):
         return None
     while (longer := _absorbed(func, call, with_bias)) is not None:
         call = longer
     return replace(call, behind=_with_sources(nests, call))
+
+
+def _multiplied(nests: list[Nest]) -> list[Any]:
+    """Return activations and weights: what is staged, or else what the last nest reads first."""
+    staged = {nest.block.name_hint: nest.block.reads[0].source for nest in nests}
+    if "stage_x" in staged:
+        return [staged["stage_x"], staged["stage_w"]]
+    return [region.source for region in nests[-1].block.reads[:2]]
 
 
 def _with_sources(nests: list[Nest], call: LibraryCall) -> tuple[Nest, ...]:

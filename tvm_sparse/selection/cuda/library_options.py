@@ -22,6 +22,7 @@ from tvm_sparse.selection.cuda.library_time import FASTER, dense_seconds
 from tvm_sparse.selection.cuda.option import Option
 from tvm_sparse.selection.cuda.tile_demand import Staging
 from tvm_sparse.selection.cuda.tile_option import stored_demand
+from tvm_sparse.selection.cuda.wgmma_option import fastest, matrix_options
 from tvm_sparse_runtime.libraries import CUBLASLT
 
 FEW = 16
@@ -46,17 +47,23 @@ def product(c: Contraction, target: Target) -> Option | None:
 
     Its time is the library's, and that of one more kernel behind it, which reads and writes the
     result: whether what follows fits into the call is known only later. Where rows are open, few of
-    them are ours, so the tile and the time are those of our own kernel for few.
+    them are ours, so the tile and the time are those of our own kernel for few. On Hopper ours is
+    by ``wgmma`` where that is faster.
     """
     on = chip(target)
     if not fits(c, on):
         return None
     tile = _tile(c, on)
-    format, least, time = library.one_matrix(c, tile), 0, seconds(c, on)
+    own, least, time = _own_seconds(c, tile, on), 0, seconds(c, on)
     if not model.is_known(c):
-        least, time = fewest(c, on), _own_seconds(c, tile, on) / TAKEN_FIRST
+        least, time = fewest(c, on), own / TAKEN_FIRST
+    if least == MANY:
+        return None
+    format = library.one_matrix(c, tile)
     build = partial(library.product, c, format, tile, least)
-    return Option(CUBLASLT, CUBLASLT, format, 1.0, time, build, tile=tile) if least < MANY else None
+    option = Option(CUBLASLT, CUBLASLT, format, 1.0, own, build, tile=tile)
+    option = fastest(option, matrix_options(c, target))
+    return replace(option, name=CUBLASLT, kernel=CUBLASLT, seconds=time)
 
 
 def fewest(c: Contraction, on: Chip) -> int:

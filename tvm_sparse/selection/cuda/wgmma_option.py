@@ -12,14 +12,22 @@ import numpy as np
 from tvm.target import Target
 
 from tvm_sparse.base.targets import cuda_archs
+from tvm_sparse.formats.dense import DenseFormat
 from tvm_sparse.formats.swizzled_banks import MOST_SLOTS, SwizzledBanksFormat
 from tvm_sparse.formats.swizzled_blocks import EDGE, SwizzledBlocksFormat
 from tvm_sparse.formats.swizzled_quads import STEP as QUADS_STEP
 from tvm_sparse.formats.swizzled_quads import SwizzledQuadsFormat
 from tvm_sparse.ops.contractions.contraction import Contraction
-from tvm_sparse.ops.cuda import mends
+from tvm_sparse.ops.cuda import library, mends
 from tvm_sparse.ops.cuda.wgmma import WgmmaTile, fits, wgmma_banks, wgmma_blocks, wgmma_two_four
-from tvm_sparse.ops.cuda.wgmma_weights import GROUP_THREADS, KEPT, TWO_FOUR, Weights, banks
+from tvm_sparse.ops.cuda.wgmma_weights import (
+    GROUP_THREADS,
+    KEPT,
+    MATRIX,
+    TWO_FOUR,
+    Weights,
+    banks,
+)
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.cuda.chip import Chip, chip
 from tvm_sparse.selection.cuda.demand import slower
@@ -40,6 +48,7 @@ ROWS = {
     "kept": ((64, (8, 16, 32, 64)), (256, (64,)), (1024, (128,))),
     "two_four": ((64, (8, 16, 32, 64)), (1024, (128,))),
     "banks": ((64, (8, 16, 32, 64)), (256, (128,))),
+    "matrix": ((64, (8, 16, 32, 64)), (256, (64,)), (1024, (128,))),
 }
 """Up to so many rows of activations, the tiles to take the lowest of that holds them all. These
 were the best of each count on an H200 (``benchmarks/gpu/hopper``)."""
@@ -58,7 +67,7 @@ H200 of kernels by hand: all within 1.05. Those put values to their places and m
 which ours are to do at once: the clocks besides are what a GPU may show to be less. Then the passes
 of a warp's 32 stores to places, which the executor counted."""
 
-UNMEASURED = {"kept": 1.1, "two_four": 1.0, "banks": 1.0}
+UNMEASURED = {"kept": 1.1, "two_four": 1.0, "banks": 1.0, "matrix": 1.1}
 """Factor on the time until a GPU has timed these kernels: those by hand had a warp that only
 copies, and a few had two thread blocks for a tile. Those of 2:4 took 0.8 to 0.87 of what the model
 says."""
@@ -66,11 +75,12 @@ says."""
 
 @dataclass(frozen=True)
 class _Way:
-    """A format, all steps of all its tiles of features, and its share of the products."""
+    """Tiles of features, a format, all steps of all tiles, and its share of the products."""
 
     name: str
     weights: Weights
-    format: SwizzledBlocksFormat | SwizzledQuadsFormat | SwizzledBanksFormat
+    features: int
+    format: Any
     steps: int
     work: float
     build: Any
@@ -82,14 +92,24 @@ def block_options(c: Contraction, scan: Scan, target: Target) -> Iterator[Option
         kept = int(np.count_nonzero(scan.block_counts(features, EDGE)))
         format = SwizzledBlocksFormat(*c.matrix_shape, features, kept)
         work = format.stored * features * EDGE / (c.features * c.columns)
-        yield _option(c, target, _Way("block", KEPT, format, kept, work, wgmma_blocks))
+        yield _option(c, target, _Way("block", KEPT, features, format, kept, work, wgmma_blocks))
 
 
 def dense_options(c: Contraction, target: Target) -> Iterator[Option]:
     """Yield matrices that keep all blocks, of known rows of activations, where they are allowed."""
     for features in _features(c, target, EDGE) if is_known(c) else ():
         format = SwizzledBlocksFormat.dense(*c.matrix_shape, features)
-        yield _option(c, target, _Way("dense", KEPT, format, format.kept, 1.0, wgmma_blocks))
+        way = _Way("dense", KEPT, features, format, format.kept, 1.0, wgmma_blocks)
+        yield _option(c, target, way)
+
+
+def matrix_options(c: Contraction, target: Target) -> Iterator[Option]:
+    """Yield matrices that a library shares, otherwise as :func:`dense_options`."""
+    for features in _features(c, target, EDGE) if is_known(c) else ():
+        format = DenseFormat(*c.matrix_shape, lanes=-(-c.features // features) * features)
+        steps = format.lanes // features * -(-c.columns // EDGE)
+        way = _Way("dense", MATRIX, features, format, steps, 1.0, library.wgmma_product)
+        yield _option(c, target, way)
 
 
 def two_four_options(c: Contraction, target: Target) -> Iterator[Option]:
@@ -97,7 +117,8 @@ def two_four_options(c: Contraction, target: Target) -> Iterator[Option]:
     for features in _features(c, target, QUADS_STEP):
         format = SwizzledQuadsFormat(*c.matrix_shape, features)
         steps = format.down * format.steps
-        yield _option(c, target, _Way("two_four", TWO_FOUR, format, steps, 0.5, wgmma_two_four))
+        way = _Way("two_four", TWO_FOUR, features, format, steps, 0.5, wgmma_two_four)
+        yield _option(c, target, way)
 
 
 def bank_options(c: Contraction, scan: Scan, target: Target, name: str) -> Iterator[Option]:
@@ -109,7 +130,8 @@ def bank_options(c: Contraction, scan: Scan, target: Target, name: str) -> Itera
         kept = int(np.count_nonzero(scan.block_counts(EDGE, EDGE)))
         format = SwizzledBanksFormat(*c.matrix_shape, slots, kept)
         work = format.tiles.stored * EDGE**2 / (c.features * c.columns)
-        yield _option(c, target, _Way(name, banks(slots), format, kept, work, wgmma_banks))
+        way = _Way(name, banks(slots), EDGE, format, kept, work, wgmma_banks)
+        yield _option(c, target, way)
 
 
 def fastest(own: Option, hopper: Iterator[Option]) -> Option:
@@ -128,10 +150,11 @@ def _features(c: Contraction, target: Target, columns: int) -> list[int]:
 
 def _option(c: Contraction, target: Target, way: _Way) -> Option:
     rows, limit = known_rows(c.lead), int(target.attrs["max_shared_memory_per_block"])
-    format, features = way.format, way.format.block_rows
+    format, features = way.format, way.features
+    down = -(-c.features // features)
     tile = tile_of(rows, features, limit, item_bytes(c.out_dtype), way.weights)
     nbytes = format.nbytes(c.dtype) + activation_bytes(c)
-    time = seconds(rows, (format.down, way.steps), tile, nbytes, chip(target))
+    time = seconds(rows, (down, way.steps), tile, nbytes, chip(target))
     build = partial(way.build, c, format, tile)
     return Option(way.name, "wgmma", format, way.work, UNMEASURED[way.weights.name] * time, build)
 
