@@ -1,4 +1,4 @@
-"""Operators that factorise matrices: PyTorch's and two of our own, each one function."""
+"""Operators that factorise matrices: PyTorch's and three of our own, each one function."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from tvm_sparse.ops.linalg.triangular import solve_triangular
 
 _LIBRARY = torch.library.Library("tvm_sparse", "DEF")
 _LIBRARY.define("orthogonal_columns(Tensor x) -> (Tensor, Tensor)")
-_LIBRARY.define("permutation(Tensor pivots, int rows) -> Tensor")
+_LIBRARY.define("permutation(Tensor pivots, SymInt rows) -> Tensor")
+_LIBRARY.define("reflections(Tensor x) -> (Tensor, Tensor)")
 
 
 @torch.library.register_fake("tvm_sparse::orthogonal_columns")
@@ -27,6 +28,11 @@ def _columns_of(x: Tensor) -> tuple[Tensor, Tensor]:
 @torch.library.register_fake("tvm_sparse::permutation")
 def _order_of(pivots: Tensor, rows: int) -> Tensor:
     return pivots.new_empty((*pivots.shape[:-1], rows), dtype=torch.int64)
+
+
+@torch.library.register_fake("tvm_sparse::reflections")
+def _reflections_of(x: Tensor) -> tuple[Tensor, Tensor]:
+    return torch.empty_like(x), x.new_empty((*x.shape[:-2], torch.sym_min(*x.shape[-2:])))
 
 
 @converter("linalg_lu_factor_ex.default")
@@ -45,7 +51,7 @@ def _cholesky(importer: Any, node: torch.fx.Node) -> Any:
     return called(importer, node, cholesky, importer.env[node.args[0]])
 
 
-@converter("geqrf.default")
+@converter("geqrf.default", "reflections.default")
 def _reflections(importer: Any, node: torch.fx.Node) -> Any:
     return called(importer, node, reflections, importer.env[node.args[0]])
 

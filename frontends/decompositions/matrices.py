@@ -14,14 +14,14 @@ from torch import Tensor
 
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.frontends.decompositions.table import aten, rule
-from tvm_sparse.frontends.decompositions.triangular import identity, triangular, wide
+from tvm_sparse.frontends.decompositions.triangular import fewest, identity, triangular, wide
 
 own = torch.ops.tvm_sparse
 
 
 def _factors(a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     if 0 in a.shape:
-        steps = min(a.shape[-2:])
+        steps = fewest(a)
         pivots = a.new_zeros((*a.shape[:-2], steps), dtype=torch.int32)
         return a.clone(), pivots, a.new_zeros(a.shape[:-2], dtype=torch.int32)
     return aten.linalg_lu_factor_ex.default(wide(a))
@@ -59,7 +59,7 @@ def _unpacked(
     lu: Tensor, pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
 ) -> tuple[Tensor, Tensor, Tensor]:
     rows, columns = lu.shape[-2:]
-    steps = min(rows, columns)
+    steps = torch.sym_min(rows, columns)
     p, lower, upper = (lu.new_zeros(0) for _ in range(3))
     if unpack_data:
         ones = torch.eye(rows, steps, dtype=lu.dtype)

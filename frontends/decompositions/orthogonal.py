@@ -9,15 +9,21 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.nn.functional import pad
 
+from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.frontends.decompositions.table import aten, rule
+from tvm_sparse.frontends.decompositions.triangular import fewest
+from tvm_sparse.frontends.program.open_table import is_open
 
 own = torch.ops.tvm_sparse
 
 
 def _reflections(a: Tensor) -> tuple[Tensor, Tensor]:
-    return aten.geqrf.default(a.to(torch.float64))
+    """Return what ``geqrf`` does, whose extents PyTorch cannot leave open."""
+    operator = own.reflections if is_open(*a.shape) else aten.geqrf
+    return operator.default(a.to(torch.float64))
 
 
 def _basis(factors: Tensor, scales: Tensor, columns: int) -> Tensor:
@@ -28,10 +34,10 @@ def _basis(factors: Tensor, scales: Tensor, columns: int) -> Tensor:
 
 @rule(aten.geqrf.default)
 def _geqrf(a: Tensor) -> Any:
-    if a.dtype == torch.float64 and 0 not in a.shape:
+    if a.dtype == torch.float64 and not is_open(*a.shape) and 0 not in a.shape:
         return NotImplemented
     if 0 in a.shape:
-        return a.clone(), a.new_zeros((*a.shape[:-2], min(a.shape[-2:])))
+        return a.clone(), a.new_zeros((*a.shape[:-2], fewest(a)))
     factors, scales = _reflections(a)
     return factors.to(a.dtype), scales.to(a.dtype)
 
@@ -64,7 +70,7 @@ def _ormqr(
 @rule(aten.linalg_qr.default)
 def _qr(a: Tensor, mode: str = "reduced") -> tuple[Tensor, Tensor]:
     rows, columns = a.shape[-2:]
-    steps = min(rows, columns)
+    steps = fewest(a)
     wanted = rows if mode == "complete" else steps
     if 0 in a.shape:
         eye = torch.eye(rows, 0 if mode == "r" else wanted, dtype=a.dtype)
@@ -86,18 +92,34 @@ def _sorted(turned: tuple[Tensor, Tensor], *, descending: bool) -> tuple[Tensor,
     return lengths, *(x.gather(-1, order.expand_as(x)) for x in (columns, rotations))
 
 
+def _is_wide(a: Tensor) -> bool:
+    """Whether matrices have more columns than rows, at every size that an extent may have."""
+    rows, columns = a.shape[-2:]
+    if statically_known_true(rows >= columns):
+        return False
+    if statically_known_true(rows <= columns):
+        return True
+    raise UnsupportedError(
+        "operator 'torch.linalg.svd'",
+        "takes matrices that have more rows than columns at one size of an open extent, and fewer"
+        " at another",
+        "matrices that are square, or of which one side is never the shorter one",
+        "give the open extent a range on one side of the other: torch.export.Dim('n', min=8)",
+    )
+
+
 @rule(aten._linalg_svd.default)
 def _svd(
     a: Tensor, full_matrices: bool = False, compute_uv: bool = True, *, driver: str | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    steps = min(a.shape[-2:])
+    steps = fewest(a)
     if 0 in a.shape:
         u, vh = (
             torch.eye(n, n if full_matrices else steps, dtype=a.dtype).expand(*a.shape[:-2], -1, -1)
             for n in a.shape[-2:]
         )
         return u.clone(), a.new_zeros((*a.shape[:-2], steps)), vh.mT.clone()
-    if a.shape[-2] < a.shape[-1]:
+    if _is_wide(a):
         v, s, uh = _svd(a.mT, full_matrices, compute_uv)
         return (uh.mT, s, v.mT) if compute_uv else (v, s, uh)
     lengths, columns, v = _sorted(own.orthogonal_columns(a.to(torch.float64)), descending=True)
@@ -138,7 +160,7 @@ def _pseudo_inverse(
     else:
         u, s, vh = _svd(a.to(torch.float64))
     largest = s.amax(-1, keepdim=True)
-    usual = torch.full((), max(a.shape[-2:]) * torch.finfo(a.dtype).eps, dtype=s.dtype)
+    usual = torch.full((), torch.sym_max(*a.shape[-2:]) * torch.finfo(a.dtype).eps, dtype=s.dtype)
     if rtol is not None:
         relative = rtol.to(s.dtype).unsqueeze(-1)
     else:

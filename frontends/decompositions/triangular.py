@@ -15,6 +15,11 @@ def wide(x: Tensor) -> Tensor:
     return x.to(torch.float64)
 
 
+def fewest(a: Tensor) -> Any:
+    """Return the smaller extent of matrices, which may be open."""
+    return torch.sym_min(*a.shape[-2:])
+
+
 def identity(x: Tensor, extent: int) -> Tensor:
     """Return the identity of ``extent`` rows, with the leading extents and the dtype of ``x``."""
     eye = torch.eye(extent, dtype=x.dtype)

@@ -8,6 +8,7 @@ from tvm import te, tirx, topi
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
+from tvm_sparse.ops.linalg.steps import fewest
 from tvm_sparse.ops.tensors.axis import variable
 
 
@@ -28,7 +29,7 @@ def reflections(x: te.Tensor) -> list[te.Tensor]:
         [..., min(m, n)].
     """
     *lead, rows, columns = x.shape
-    count, steps, dtype = topi.utils.prod(lead), min(int(rows), int(columns)), str(x.dtype)
+    count, steps, dtype = topi.utils.prod(lead), fewest(rows, columns), str(x.dtype)
 
     def emit(inputs: list[tirx.Buffer], outputs: list[tirx.Buffer]) -> Any:
         source, factors, scales = (T.buffer_proxy(b) for b in (*inputs, *outputs))
