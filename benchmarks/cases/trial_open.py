@@ -14,6 +14,9 @@ from benchmarks.cases.trial_networks import TINY
 SIZES = ((1, 0), (2, 1), (5, -7), (3, 9))
 """Of each call: its batch, and what its lengths are longer than the example's."""
 
+SOUND = 720
+"""Samples of the shortest wave."""
+
 
 def axes(inputs: dict[str, Any]) -> dict[str, Any]:
     """Return ``dynamic_shapes`` of a call with these arguments."""
@@ -27,9 +30,10 @@ def _axes(name: str, value: Any, batch: Any) -> Any:
     found = {0: batch}
     if _has_length(value):
         length = "decoded" if name.startswith("decoder") else "length"
-        whole = not value.is_floating_point()
-        most = TINY["max_position_embeddings"] if whole else 4 * value.shape[1]
-        found[1] = torch.export.Dim(length, min=1, max=most)
+        if value.is_floating_point():  # what convolutions make one frame of, and more
+            found[1] = torch.export.Dim(length, min=SOUND, max=4 * value.shape[1])
+        else:
+            found[1] = torch.export.Dim(length, min=1, max=TINY["max_position_embeddings"])
     return found
 
 

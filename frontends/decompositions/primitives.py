@@ -137,6 +137,10 @@ def _steps(start: Any, end: Any, step: Any = 1, *, dtype: Any = None, **_: Any) 
         return NotImplemented
     whole = all(isinstance(v, int | torch.SymInt) for v in (start, end, step))
     dtype = dtype or (torch.int64 if whole else torch.get_default_dtype())
+    start, end, step = (
+        int(v) if isinstance(v, float) and v.is_integer() else v for v in (start, end, step)
+    )
+    whole = all(isinstance(v, int | torch.SymInt) for v in (start, end, step))
     places = torch.arange(_count(start, end, step) if whole else _counted(start, end, step))
     wide = places if whole else places.to(torch.float64)
     return (wide * step + start).to(dtype)

@@ -15,6 +15,7 @@ from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.value_ranges import ValueRanges
 
 from tvm_sparse.errors import InputError
+from tvm_sparse.frontends.modules.open_axes import Call, inputs_of, open_axes
 from tvm_sparse.frontends.program.copied_slices import CopiedSlices
 from tvm_sparse.frontends.program.decided_extents import (
     OpenExtents,
@@ -22,8 +23,6 @@ from tvm_sparse.frontends.program.decided_extents import (
     solutions,
 )
 from tvm_sparse.frontends.program.ones import Shapes, traced_at
-
-Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 _LOWEST = 3
 """So many of the smallest sizes are always run."""
@@ -54,7 +53,7 @@ def exported_at_sizes(
     module
         What :func:`torch.export.export` refuses.
     call
-        Its positional and keyword arguments, all tensors.
+        Its positional and keyword arguments.
     shapes
         By argument: axes and their :class:`torch.export.Dim`.
 
@@ -63,9 +62,8 @@ def exported_at_sizes(
     InputError
         The least size that is given is too small; the message says which one is not.
     """
-    tensors = [*call[0], *call[1].values()]
-    axes = _axes(shapes, call)
-    if axes is None or not all(isinstance(x, torch.Tensor) for x in tensors):
+    axes = _axes(module, call, shapes)
+    if axes is None:
         return None
     automatic = pytree.tree_map_only(Dim, lambda _: Dim.AUTO, shapes, is_leaf=_is_dim)
     slices = CopiedSlices()
@@ -132,41 +130,17 @@ def _is_dim(value: Any) -> bool:
     return isinstance(value, Dim)
 
 
-def _axes(shapes: Any, call: Call) -> list[Mapping[int, Any]] | None:
-    """Return the open axes of each argument, None if they are no plain dimensions of tensors."""
-    count = len(call[0])
-    names = list(call[1])
-    if isinstance(shapes, Mapping):
-        return None if not shapes else _by_name(shapes, call)
-    if not isinstance(shapes, tuple | list) or len(shapes) != count + len(names):
-        return None
-    return _plain(list(shapes), [*call[0], *call[1].values()])
+def _axes(module: nn.Module, call: Call, shapes: Any) -> list[dict[int, Any]] | None:
+    """Return the open axes of each leaf of ``call``, None if they are no plain dimensions."""
+    found = open_axes(module, call, shapes)
+    dims = [dim for own in found for dim in own.values()]
+    plain = all(_is_dim(dim) and not hasattr(dim, "root") for dim in dims)
+    return found if dims and plain else None
 
 
-def _by_name(shapes: Mapping[str, Any], call: Call) -> list[Mapping[int, Any]] | None:
-    given = list(shapes.values())
-    tensors = [*call[0], *call[1].values()]
-    ordered = list(shapes)[len(call[0]) :] == list(call[1])
-    return _plain(given, tensors) if len(given) == len(tensors) and ordered else None
-
-
-def _plain(given: list[Any], tensors: list[Any]) -> list[Mapping[int, Any]] | None:
-    found: list[Mapping[int, Any]] = []
-    for axes, x in zip(given, tensors, strict=True):
-        if axes is not None and not isinstance(axes, Mapping | tuple | list):
-            return None
-        pairs = axes.items() if isinstance(axes, Mapping) else enumerate(axes or ())
-        own = {axis % x.dim(): dim for axis, dim in pairs if dim is not None}
-        if not all(_is_dim(dim) and not hasattr(dim, "root") for dim in own.values()):
-            return None
-        found.append(own)
-    return found
-
-
-def _dims(program: Any, axes: list[Mapping[int, Any]]) -> dict[Any, Any] | None:
+def _dims(program: Any, axes: list[dict[int, Any]]) -> dict[Any, Any] | None:
     """Return the dimension of each symbol; None where an extent became a number, or two are one."""
-    names = set(program.graph_signature.user_inputs)
-    nodes = [n for n in program.graph.find_nodes(op="placeholder") if n.name in names]
+    nodes = inputs_of(program)
     if len(nodes) != len(axes):
         return None
     found: dict[Any, Any] = {}
@@ -182,19 +156,17 @@ def _dims(program: Any, axes: list[Mapping[int, Any]]) -> dict[Any, Any] | None:
 
 
 def _same(
-    module: nn.Module, program: Any, call: Call, axes: list[Mapping[int, Any]], dims: Any
+    module: nn.Module, program: Any, call: Call, axes: list[dict[int, Any]], dims: Any
 ) -> bool:
     """Whether ``program`` gives what ``module`` gives where an extent inside of it is one."""
     traced = program.module(check_guards=False)
+    leaves, tree = pytree.tree_flatten(call)
     for sizes in _telling(program, dims):
         inputs = [
             _resized(x, {a: sizes[d.__name__] for a, d in own.items()})
-            for x, own in zip([*call[0], *call[1].values()], axes, strict=True)
+            for x, own in zip(leaves, axes, strict=True)
         ]
-        args, named = (
-            inputs[: len(call[0])],
-            dict(zip(call[1], inputs[len(call[0]) :], strict=True)),
-        )
+        args, named = tree.unflatten(inputs)
         try:
             values = {symbol: sizes[dim.__name__] for symbol, dim in dims.items()}
             wanted, found = module(*args, **named), _run(traced, values, (args, named))
@@ -224,7 +196,7 @@ def _telling(program: Any, dims: Mapping[Any, Any]) -> Iterator[dict[str, int]]:
         yield {n: columns[n][-1] if size is None else size for n, size in pairs}
 
 
-def _resized(x: torch.Tensor, sizes: Mapping[int, int]) -> torch.Tensor:
+def _resized(x: Any, sizes: Mapping[int, int]) -> Any:
     """Return a tensor of values of ``x``, repeated or cut to ``sizes`` by axis."""
     for axis, size in sizes.items():
         x = x.index_select(axis, torch.arange(size, device=x.device) % x.shape[axis])

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.utils import _pytree as pytree
 
+from tvm_sparse.frontends.modules.open_axes import Call, inputs_of
 from tvm_sparse.frontends.program.asked_conditions import Condition
 from tvm_sparse.frontends.program.conditions import failing
 from tvm_sparse.frontends.program.decided_extents import size_of
@@ -20,8 +21,6 @@ _ROWS = 3
 
 _MOST = 1 << 24
 """Elements of the inputs that the model is still run with."""
-
-Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 def needed(
@@ -45,8 +44,7 @@ def _matters(module: nn.Module, program: Any, call: Call, condition: Condition) 
 
 def _same(module: nn.Module, program: Any, call: Call, sizes: Mapping[Any, int]) -> bool:
     """Whether both give one result with the open extents at ``sizes``."""
-    names = set(program.graph_signature.user_inputs)
-    places = [n for n in program.graph.find_nodes(op="placeholder") if n.name in names]
+    places = inputs_of(program)
     leaves, tree = pytree.tree_flatten(call)
     if len(places) != len(leaves):
         return False

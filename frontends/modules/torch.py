@@ -14,11 +14,12 @@ from torch.utils._sympy.value_ranges import ValueRanges
 from tvm_sparse.errors import InputError, SparseError
 from tvm_sparse.frontends.example_inputs import Examples, arguments, bound, told_apart
 from tvm_sparse.frontends.model import Model
-from tvm_sparse.frontends.modules.asked_sizes import Call, exported_at_sizes
+from tvm_sparse.frontends.modules.asked_sizes import exported_at_sizes
 from tvm_sparse.frontends.modules.dynamic_shapes import checked
 from tvm_sparse.frontends.modules.effective import inference_copy
 from tvm_sparse.frontends.modules.huggingface import register_caches
 from tvm_sparse.frontends.modules.needed_conditions import needed
+from tvm_sparse.frontends.modules.open_axes import Call
 from tvm_sparse.frontends.modules.plain_module import plain_module
 from tvm_sparse.frontends.modules.untraced import not_traced
 from tvm_sparse.frontends.modules.widened import widened

@@ -18,9 +18,9 @@ from torch.utils import _pytree as pytree
 from tvm_sparse.base.words import aside, said
 from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.example_inputs import WHERE
+from tvm_sparse.frontends.modules.open_axes import Call
 from tvm_sparse.frontends.program.operator_names import operator_name
 
-Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 _OURS = (Path(__file__).parents[1], Path(torch.__file__).parent)
 

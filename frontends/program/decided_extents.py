@@ -107,6 +107,7 @@ class OpenExtents:
     def _holds(self, condition: Any) -> bool:
         if _is_unlike_one(condition) or self._joins(condition):
             return True
+        condition = condition.xreplace(self._joined(condition))
         symbols = sorted(condition.free_symbols, key=str)
         sizes = [sizes_in(self._ranges.get(symbol)) for symbol in symbols]
         rows = (dict(zip(symbols, row, strict=True)) for row in _rows(sizes))
@@ -114,12 +115,16 @@ class OpenExtents:
 
     def _joins(self, condition: Any) -> bool:
         """Whether it says no more than that two extents are equal: PyTorch then has one of them."""
-        renamed = {
+        renamed = self._joined(condition)
+        plain = all(new.is_Symbol for new in renamed.values())
+        return plain and bool(condition.xreplace(renamed) == sympy.true)
+
+    def _joined(self, condition: Any) -> dict[Any, Any]:
+        """Return what PyTorch has in the place of each symbol since it has joined extents."""
+        return {
             symbol: functools.reduce(lambda found, e: e.replace(found), self._environments, symbol)
             for symbol in condition.free_symbols
         }
-        plain = all(new.is_Symbol for new in renamed.values())
-        return plain and bool(condition.xreplace(renamed) == sympy.true)
 
     def _has_one(self, sizes: dict[Any, int]) -> bool:
         known = (e for e in self._extents if e.free_symbols <= sizes.keys())

@@ -88,3 +88,24 @@ def test_an_example_of_one_sample_serves_every_batch():
         x = torch.randn(batch, length, 8)
         mask = (torch.rand(batch, length) < 0.7).float()
         torch.testing.assert_close(library(x, mask), model(x, mask), rtol=1e-4, atol=1e-5)
+
+
+class Counted(nn.Module):
+    """Counts down in steps of a float, as XLNet does, and asks for its length."""
+
+    def forward(self, x, flag=False):
+        """Return the places from the last one, and the input where there is more than one."""
+        if x.shape[1] > 1 and flag:
+            return x
+        places = torch.arange(x.shape[1], -1, -1.0, dtype=torch.int64)
+        return places * 2 + x[:, :1]
+
+
+def test_constants_beside_open_tensors_and_whole_steps_of_floats():
+    x = torch.randint(0, 9, (1, 5))
+    shapes = {"x": {0: BATCH, 1: LENGTH}, "flag": None}
+    config = ts.Config(measure=False, cache=False)
+    library = ts.compile(Counted(), (x,), {"flag": False}, dynamic_shapes=shapes, config=config)
+    for batch, length in ((1, 1), (3, 2), (2, 64)):
+        x = torch.randint(0, 9, (batch, length))
+        assert torch.equal(library(x, flag=False), Counted()(x))
