@@ -17,6 +17,7 @@ from tvm_sparse.formats.swizzled_banks import THREADS, SwizzledBanksFormat
 from tvm_sparse.formats.swizzled_blocks import EDGE, SwizzledBlocksFormat
 from tvm_sparse.formats.swizzled_quads import WORDS, SwizzledQuadsFormat
 from tvm_sparse.ops.contractions.contraction import Contraction
+from tvm_sparse.ops.cuda.parts import add_parts
 from tvm_sparse.ops.cuda.staging import SHARED
 from tvm_sparse.ops.cuda.tile import round_up, store
 from tvm_sparse.ops.cuda.wgmma_source import shared_bytes, wgmma_source
@@ -34,13 +35,15 @@ ALIGNED = 8
 class WgmmaTile:
     """Rows and features of a thread block, the steps that its ring holds, and what they hold.
 
-    ``rows`` is a multiple of 8 up to 256, ``features`` one of 64, ``stages`` at least 3.
+    ``rows`` is a multiple of 8 up to 256, ``features`` one of 64, ``stages`` at least 3. The steps
+    of a tile of features are cut into ``parts``, of which a thread block has one.
     """
 
     rows: int
     features: int
     stages: int
     weights: Weights = KEPT
+    parts: int = 1
 
     @property
     def groups(self) -> int:
@@ -140,8 +143,10 @@ def _product(
 ) -> tirx.PrimFunc:
     """Return the operator whose weights are ``arrays``, in ``down`` tiles of features."""
     total = math.prod(c.lead)
-    rows, types = round_up(total, tile.rows), (c.dtype, c.out_dtype)
-    name, source = wgmma_source(tile.weights, types, tile.rows, tile.groups, tile.stages)
+    rows, dtype = round_up(total, tile.rows), c.out_dtype if tile.parts == 1 else FLOAT_SUMS
+    name, source = wgmma_source(
+        tile.weights, (c.dtype, dtype), tile.rows, tile.groups, tile.stages, parts=tile.parts
+    )
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_name("main")
         T.func_attr({FUSION: OUT_FUSABLE, "tirx.noalias": True})
@@ -149,9 +154,9 @@ def _product(
         stored, of = arrays()
         y = T.arg("Y", T.Buffer(int64(c.output_shape), c.out_dtype))
         with T.sblock("root"):
-            shape = int64((rows, down * tile.features))
-            out = T.sblock_alloc_buffer(shape, c.out_dtype, scope=SHARED)
-            grid = (rows // tile.rows, *int64((down, tile.threads)))
+            shape = int64((rows, tile.parts * down * tile.features))
+            out = T.sblock_alloc_buffer(shape, dtype, scope=SHARED)
+            grid = (rows // tile.rows, *int64((tile.parts * down, tile.threads)))
             with T.grid(*grid) as axes, T.sblock("contract"):
                 row, block, _ = T.axis.remap("SSS", axes)
                 region = out[_part(row, tile.rows), _part(block, tile.features)]
@@ -163,7 +168,7 @@ def _product(
                 view = T.match_buffer(
                     region,
                     [tile.rows, tile.features],
-                    c.out_dtype,
+                    dtype,
                     strides=[pitch, unit],
                     offset_factor=ALIGNED,
                     scope=SHARED,
@@ -173,13 +178,14 @@ def _product(
                     pitch,
                     ring.access_ptr("rw"),
                     T.address_of(x[(0,) * len(x.shape)]),
-                    *of(block),
+                    *of(block % down),
+                    tirx.Cast("int32", block // down),
                     tirx.Cast("int32", row * tile.rows),
                     tirx.Cast("int32", tirx.convert(total)),
                     tirx.const(c.columns, "int32"),
                 ]
                 T.evaluate(T.cuda.func_call(name, *operands, source_code=source))
-            store(c, out, y)
+            store(c, out if tile.parts == 1 else add_parts(c, out, tile.parts), y)
     return builder.get()
 
 

@@ -22,19 +22,23 @@ __device__ __forceinline__ void {name}_copy(unsigned to, const void* from, unsig
     "[%0], [%1], %2, [%3];" :: "r"(to), "l"(from), "r"(nbytes), "r"(barrier) : "memory");
 }}
 __device__ __forceinline__ void {name}({result}* out, int pitch, unsigned char* shared,
-    const {type}* x, const void* values, {parameters}, int first, int rows, int width) {{
+    const {type}* x, const void* values, {parameters}, int part, int first, int rows,
+    int width) {{
   constexpr int ROWS = {rows}, GROUPS = {groups}, STAGES = {stages}, THREADS = 128 * GROUPS;
   constexpr int VALUES = {values} * GROUPS, OTHERS = {others_bytes} * GROUPS;
   constexpr int WEIGHTS = VALUES + OTHERS, CHUNKS = {columns} / 8, APART = THREADS / CHUNKS;
   constexpr int BOX = (WEIGHTS + 1023) / 1024 * 1024, STAGE = BOX + 2 * {columns} * ROWS;
   constexpr int SLOTS = {slots}, TEAMS = {teams}, TILES = {tiles}, TILE = 8192 * GROUPS;
   constexpr int AHEAD = STAGES - {later};
+  constexpr int PARTS = {parts};
   constexpr bool PACKED = {packed};
   const unsigned raw = (unsigned)__cvta_generic_to_shared(shared);
   const unsigned ring = (raw + 1023u) & ~1023u, tiles = ring + STAGES * STAGE;
   const unsigned full = tiles + TILES * TILE, ready = full + 8 * STAGES, empty = ready + 8 * TILES;
   const int team = TEAMS ? threadIdx.x / THREADS : 0, thread = threadIdx.x - team * THREADS;
   {begin}
+  const int skipped = PARTS > 1 ? steps * part / PARTS : 0;
+  const int turns = PARTS > 1 ? steps * (part + 1) / PARTS - skipped : steps;
   if (threadIdx.x == 0) {{
 #pragma unroll
     for (int i = 0; i < STAGES + 2 * TILES; ++i)
@@ -44,9 +48,10 @@ __device__ __forceinline__ void {name}({result}* out, int pitch, unsigned char* 
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   }}
   __syncthreads();
-  auto stage = [&](int step) {{
-    if (step < steps) {{
-      const unsigned slot = step % STAGES, to = ring + slot * STAGE, barrier = full + 8 * slot;
+  auto stage = [&](int turn) {{
+    if (turn < turns) {{
+      const int step = skipped + turn;
+      const unsigned slot = turn % STAGES, to = ring + slot * STAGE, barrier = full + 8 * slot;
       if (PACKED && thread == 0) {{
         asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
           :: "r"(barrier), "n"(WEIGHTS) : "memory");
@@ -129,11 +134,11 @@ _ALONE = """
     stage(step + AHEAD);
     multiply(at, at);
   };
-  if (steps > 0) {  // else sums of two origins would meet before the wait, and products take turns
+  if (turns > 0) {  // else sums of two origins would meet before the wait, and products take turns
     int step = 0;
     do {
       turn(step);
-    } while (++step < steps);
+    } while (++step < turns);
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
   }
 """
@@ -149,7 +154,7 @@ _FED = """
   if (team) {
 #pragma unroll
     for (int step = 0; step < AHEAD; step += TEAMS) stage(step + team - 1);
-    for (int step = team - 1; step < steps; step += TEAMS) {
+    for (int step = team - 1; step < turns; step += TEAMS) {
       const unsigned tile = step % TILES, slot = step % STAGES;
       if (step >= TILES) wait(empty + 8 * tile, step / TILES + 1);
       stage(step + AHEAD);
@@ -176,14 +181,14 @@ _FED = """
       asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
       arrive(ready + 8 * tile);
     }
-  } else if (steps > 0) {
+  } else if (turns > 0) {
     int step = 0;
     do {
       const unsigned tile = step % TILES;
       wait(ready + 8 * tile, step / TILES);
       multiply(tiles + tile * TILE, ring + step % STAGES * STAGE);
       if (step > 0) arrive(empty + 8 * ((step - 1) % TILES));
-    } while (++step < steps);
+    } while (++step < turns);
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
   }
 """
@@ -202,7 +207,7 @@ def shared_bytes(weights: Weights, rows: int, groups: int, stages: int) -> int:
 
 
 def wgmma_source(
-    weights: Weights, types: tuple[str, str], rows: int, groups: int, stages: int
+    weights: Weights, types: tuple[str, str], rows: int, groups: int, stages: int, *, parts: int
 ) -> tuple[str, str]:
     """Return the name and the source of the function that one thread block calls.
 
@@ -219,9 +224,12 @@ def wgmma_source(
         Warpgroups of 64 features each.
     stages
         Steps that the ring holds, at least 3. Of banks an even number, more than tiles.
+    parts
+        Parts of the steps, of which a thread block takes one.
     """
     (dtype, result), count = types, rows // 2
-    name = f"ts_wgmma_{weights.name}{weights.slots or ''}_{dtype}_{result}_{rows}_{groups}_{stages}"
+    name = f"ts_wgmma_{weights.name}{weights.slots or ''}_{dtype}_{result}"
+    name += f"_{rows}_{groups}_{stages}_{parts}"
     inputs, given = zip(*weights.operands, strict=True)
     values, others = weights.nbytes
     more = f"{name}_copy(to + VALUES, {weights.others}, OTHERS, barrier);" if others else ""
@@ -245,6 +253,7 @@ def wgmma_source(
         multiply=weights.multiply.format(name=name),
         packed=str(weights.packed).lower(),
         copies="" if weights.packed else _COPIES.format(column=weights.column, type=_TYPES[dtype]),
+        parts=parts,
         slots=weights.slots,
         teams=weights.teams,
         tiles=weights.tiles,

@@ -64,11 +64,11 @@ def library_call(func: tirx.PrimFunc, *, with_bias: bool = True) -> LibraryCall 
 
 
 def _multiplied(nests: list[Nest]) -> list[Any]:
-    """Return activations and weights: what is staged, or else what the last nest reads first."""
-    staged = {nest.block.name_hint: nest.block.reads[0].source for nest in nests}
-    if "stage_x" in staged:
-        return [staged["stage_x"], staged["stage_w"]]
-    return [region.source for region in nests[-1].block.reads[:2]]
+    """Return activations and weights: what is staged, or what the product reads in place."""
+    read = {n.block.name_hint: [region.source for region in n.block.reads] for n in nests}
+    if "stage_x" in read:
+        return [read["stage_x"][0], read["stage_w"][0]]
+    return read["contract"][:2]
 
 
 def _with_sources(nests: list[Nest], call: LibraryCall) -> tuple[Nest, ...]:

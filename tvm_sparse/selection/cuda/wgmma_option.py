@@ -30,9 +30,13 @@ from tvm_sparse.ops.cuda.wgmma_weights import (
 )
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.cuda.chip import Chip, chip
-from tvm_sparse.selection.cuda.demand import slower
+from tvm_sparse.selection.cuda.demand import memory_and, slower
 from tvm_sparse.selection.cuda.option import Option
 from tvm_sparse.selection.cuda.tile_choice import (
+    PART_BLOCKS,
+    PART_STEPS,
+    PARTS,
+    SPLIT,
     activation_bytes,
     is_known,
     item_bytes,
@@ -52,6 +56,8 @@ ROWS = {
 }
 """Up to so many rows of activations, the tiles to take the lowest of that holds them all. These
 were the best of each count on an H200 (``benchmarks/gpu/hopper``)."""
+
+SUM_BYTES = 4
 
 MOST_ROWS, TWO_RESIDENT, MOST_STAGES, LEAST_STAGES = 256, 128, 10, 3
 
@@ -152,9 +158,17 @@ def _option(c: Contraction, target: Target, way: _Way) -> Option:
     rows, limit = known_rows(c.lead), int(target.attrs["max_shared_memory_per_block"])
     format, features = way.format, way.features
     down = -(-c.features // features)
+    nbytes, on = format.nbytes(c.dtype) + activation_bytes(c), chip(target)
     tile = tile_of(rows, features, limit, item_bytes(c.out_dtype), way.weights)
-    nbytes = format.nbytes(c.dtype) + activation_bytes(c)
-    time = seconds(rows, (down, way.steps), tile, nbytes, chip(target))
+    time = seconds(rows, (down, way.steps), tile, nbytes, on)
+    for parts in PARTS if is_known(c) else ():
+        cut = replace(tile_of(rows, features, limit, SUM_BYTES, way.weights), parts=parts)
+        blocks = -(-rows // cut.rows) * down * parts
+        if way.steps >= PART_STEPS * parts * down and blocks <= PART_BLOCKS * on.sms:
+            added = (parts * SUM_BYTES + item_bytes(c.out_dtype)) * rows * down * features
+            own = seconds(rows, (down, way.steps), cut, nbytes, on) + memory_and(0.0, added, on)
+            if own < time / SPLIT:
+                tile, time = cut, own
     build = partial(way.build, c, format, tile)
     return Option(way.name, "wgmma", format, way.work, UNMEASURED[way.weights.name] * time, build)
 
@@ -193,7 +207,7 @@ def seconds(rows: int, blocks: tuple[int, int], tile: WgmmaTile, nbytes: float, 
     A step of 2:4 weights takes as long as one of kept blocks: it has twice the products, at twice
     the rate.
     """
-    down, kept = blocks
+    down, kept = blocks[0] * tile.parts, blocks[1]
     each = max(1.0, math.ceil(rows / tile.rows) * down / on.sms)
     resident = min(2.0 if tile.rows <= TWO_RESIDENT else 1.0, each)
     clocks = each * (kept / down * _step_clocks(tile, resident, on) + TILE / resident)
