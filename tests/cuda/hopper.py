@@ -43,12 +43,20 @@ DTYPES = [("float16", "float16"), ("bfloat16", "bfloat16"), ("float16", "float32
 
 
 def check_exact(
-    hopper: Emulator, c: Contraction, matrix: np.ndarray, kernel: tuple[Any, Any]
+    hopper: Emulator,
+    c: Contraction,
+    matrix: np.ndarray,
+    kernel: tuple[Any, Any],
+    change: Change = str,
 ) -> None:
-    """Execute a kernel and its arrays on small integers, and compare with the reference."""
+    """Execute a kernel and its arrays on small integers, and compare with the reference.
+
+    ``change`` may change the PTX before.
+    """
     func, arrays = kernel
     x = integers(np.random.default_rng(1), c.input_shape)
-    out = executed(hopper, func, [typed(x, c.dtype), *arrays], c.output_shape, c.out_dtype)
+    operands = [typed(x, c.dtype), *arrays]
+    out = executed(hopper, func, operands, c.output_shape, c.out_dtype, change)
     wanted = typed(reference(c, x, matrix), c.out_dtype).astype("f4")
     np.testing.assert_array_equal(out, wanted)
 

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from tests.cuda import test_wgmma, test_wgmma_banks, test_wgmma_matrix, test_wgmma_two_four
-from tests.cuda.hopper import ARCH, HALF, check_exact, instructions
+from tests.cuda.hopper import ARCH, HALF, changing, check_exact, instructions
 from tests.cuda.kernels import needs_nvrtc, scheduled, target, typed
 from tvm_sparse.formats.swizzled_banks import SwizzledBanksFormat
 from tvm_sparse.ops.contractions.contraction import Contraction
@@ -57,6 +57,25 @@ def test_more_parts_than_steps_leave_zeros(hopper):
     c = dataclasses.replace(C, columns=128)
     matrix, kernel = of_blocks(4, c)
     check_exact(hopper, c, matrix, kernel)
+
+
+ADDED = r"add\.f32\s+(%f\d+), (%f\d+), (%f\d+);"
+"""How the second kernel adds a part: the sum, the sum before, the part. The first has none."""
+
+MUTATIONS = {
+    "a lost part": (ADDED, r"mov.f32 \1, \2;"),
+    "a part that counts twice": (ADDED, r"fma.rn.f32 \1, \3, 0f40000000, \2;"),
+    "a part in another one's place": (r"(ld\.global\S*\s+\{[^}]*\}, \[%rd\d+)\+768\]", r"\1]"),
+}
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("mutation", MUTATIONS)
+@pytest.mark.parametrize("kind", [of_blocks, of_banks, of_two_four, of_matrix])
+def test_what_is_wrong_with_a_part_is_noticed(hopper, kind, mutation):
+    matrix, kernel = kind(2)
+    with pytest.raises(AssertionError, match="Arrays are not equal"):
+        check_exact(hopper, C, matrix, kernel, changing(*MUTATIONS[mutation]))
 
 
 @pytest.mark.parametrize(("rows", "parts"), [((64,), 3), ((1024,), 1)])
