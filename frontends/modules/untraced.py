@@ -8,7 +8,6 @@ import re
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import nn
@@ -20,7 +19,6 @@ from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.example_inputs import WHERE
 from tvm_sparse.frontends.modules.open_axes import Call
 from tvm_sparse.frontends.program.operator_names import operator_name
-
 
 _OURS = (Path(__file__).parents[1], Path(torch.__file__).parent)
 
