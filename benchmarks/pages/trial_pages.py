@@ -25,6 +25,8 @@ eager PyTorch. The machine had other work: compare the ratios, not the times.
 
 * Pruned: 75 % of each weight of 64 or more inputs is zero: 12 of each bank of 16 input channels,
   where they are whole banks; the smallest of the whole weight otherwise.
+* Open: the pruned network with an open batch, and with open lengths of tokens and sound. It is
+  compared at four sizes, from one sample and from one token on, and timed at the example's.
 * int8: what `ts.quantize` makes of the pruned network, compared with that program itself.
 * Right: the largest error is below 5e-4 of the largest value of eager. In bytes, ties are
   rounded otherwise, which later layers enlarge: the mean difference is below 1.5 of what quantizing

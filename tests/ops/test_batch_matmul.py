@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tvm import tirx
 
 from tests.kernels import host, integers, run
 from tvm_sparse.ops.contractions.batch_matmul import View, batch_matmul
@@ -88,3 +89,20 @@ def test_leading_axes_broadcast():
     a, b = integers(rng, (2, 3, 5, 6)), integers(rng, (1, 6, 16))
     func = batch_matmul(View(a.shape), View(b.shape), View((2, 3, 5, 16)), host())
     assert (run(func, [a, b], (2, 3, 5, 16)) == a @ b).all()
+
+
+@pytest.mark.parametrize("axes", [(0, 2, 1, 3), (0, 2, 3, 1)])
+def test_views_of_extents_that_few_samples_have_none_of(axes):
+    """Frames of sound: 17 samples, which stand for an open length, would be -1 of them."""
+    length = tirx.Var("length", "int64")
+    frames = (length - 400) // 320 + 1
+    split = ("reshape", (1, frames, 3, 16))
+    view = View((1, frames, 48), (split, ("permute_dims", axes)))
+    assert view.contiguous() is (axes[-1] == 3)
+    assert not view.keeps_rows()
+    assert view.sample().shape[1] > 1
+
+
+def test_an_extent_that_is_always_one_is_no_reason_for_a_large_sample():
+    n = tirx.Var("n", "int64")
+    assert View((n, n // n, 4)).sample().shape[0] < 100

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
@@ -78,16 +78,10 @@ class View:
 
     def sample(self) -> View:
         """Return the view of a tensor with a number for each symbol, large and prime."""
-        symbols: dict[Any, int] = {}
+        sizes = _sizes([extent for shape in (self.shape, *self.shapes) for extent in shape])
 
         def number(extent: Any) -> int:
-            if isinstance(extent, int):
-                return extent
-            for var in tirx.analysis.undefined_vars(extent):
-                symbols.setdefault(var, _PRIMES[len(symbols) % len(_PRIMES)])
-            known = {var: tirx.const(n, str(var.ty.dtype)) for var, n in symbols.items()}
-            value = tvm_ffi.structural_map(extent, (tirx.Var, lambda var: known.get(var, var)))
-            return int(Analyzer().simplify(value))
+            return _value(extent, sizes)
 
         steps = (
             (name, argument if name == "permute_dims" else tuple(map(number, argument)))
@@ -120,6 +114,37 @@ class View:
 
 _PRIMES = (17, 19, 5, 3, 7)
 """Extents that stand for symbols: what is side by side with these is so with all."""
+
+_ROUNDS = 16
+"""So often a symbol is doubled until what is made of it is an extent."""
+
+
+def _sizes(extents: Sequence[Any]) -> dict[Any, int]:
+    """Return a size for each symbol with which no extent is one, or at least none is zero.
+
+    Some thousand samples of sound are a few frames, and 17 samples are none.
+    """
+    open_ones = [extent for extent in extents if not isinstance(extent, int)]
+    symbols = dict.fromkeys(v for e in open_ones for v in tirx.analysis.undefined_vars(e))
+    plain = {var: _PRIMES[place % len(_PRIMES)] for place, var in enumerate(symbols)}
+    for least in (2, 1):
+        sizes = dict(plain)
+        for _ in range(_ROUNDS):
+            small = [extent for extent in open_ones if _value(extent, sizes) < least]
+            if not small:
+                return sizes
+            for var in dict.fromkeys(v for e in small for v in tirx.analysis.undefined_vars(e)):
+                sizes[var] = 2 * sizes[var] + 1
+    return plain
+
+
+def _value(extent: Any, sizes: Mapping[Any, int]) -> int:
+    """Return an extent with ``sizes`` in the place of symbols."""
+    if isinstance(extent, int):
+        return extent
+    known = {var: tirx.const(n, str(var.ty.dtype)) for var, n in sizes.items()}
+    value = tvm_ffi.structural_map(extent, (tirx.Var, lambda var: known.get(var, var)))
+    return int(Analyzer().simplify(value))
 
 
 def _reshaped(index: list[Any], after: tuple[Any, ...], before: tuple[Any, ...]) -> list[Any]:
