@@ -22,6 +22,7 @@ from tvm_sparse.schedules.cpu.stack_variables import StackVariables
 from tvm_sparse.schedules.cpu.vector_math import vector_math
 from tvm_sparse.schedules.device import Device
 from tvm_sparse.schedules.exact_indices import ExactIndices
+from tvm_sparse.schedules.hoisted_inits import HoistInits
 from tvm_sparse.schedules.opaque_bounds import OpaqueBounds
 from tvm_sparse.schedules.single_bindings import SingleBindings
 from tvm_sparse.schedules.whole_numbers import WholeNumbers
@@ -51,6 +52,6 @@ CPU = Device(
     pass_config={},
     context=lambda target: vector_math(),
     options=careful,
-    splitting=lambda: [SplitMaskedLoops()],
+    splitting=lambda: [HoistInits(), SplitMaskedLoops()],
     after_scheduling=_after_scheduling,
 )
