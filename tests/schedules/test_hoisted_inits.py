@@ -16,6 +16,9 @@ REDUCTIONS = {
     "products": lambda x: ((x[:, 1:] - x[:, :-1]) * x[:, 1:]).sum(-1),
     "product": lambda x: x[:, 1:].prod(-1),
     "count": lambda x: (x[:, 1:] > 2).sum(-1),
+    "any": lambda x: (x[:, 1:] > 2).any(-1),
+    "all true": lambda x: (x[:, 1:] > 0).all(-1),
+    "any number": lambda x: (x[:, 1:] - 3).any(),
     "rows": lambda x: x.mT[1:].sum(0),
 }
 
