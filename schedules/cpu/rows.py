@@ -17,6 +17,10 @@ from tvm_sparse.schedules.rule import ScheduleRule
 TOGETHER = 4
 """Rows that run through each step side by side: their chains of dependent steps overlap."""
 
+SHORT = 2 * LANES
+"""Elements up to which rows that keep their axes run one by one: all of several rows' steps are
+unrolled, and LLVM makes vectors of the loop over them, which it gathers and scatters."""
+
 LONG = 32 * LANES
 """Elements from which on a row's values are reduced as they are stored: it has one sum, which
 waits at its end, where rows side by side have several."""
@@ -44,10 +48,13 @@ class RowsRule(ScheduleRule):
             return None
         if len(b.domain(sch, final)) != len(sch.get_loops(final)):
             return None
-        if len(b.domain(sch, steps[0])) == 2:
+        numbered = len(b.domain(sch, steps[0])) == 2
+        if numbered:
             b.number_rows(sch, final)
-        *lead, _ = sch.get_loops(final)
-        together = TOGETHER if (b.extent(sch, lead[-1]) or 1) % TOGETHER == 0 else 1
+        *lead, within = sch.get_loops(final)
+        whole = (b.extent(sch, lead[-1]) or 1) % TOGETHER == 0
+        plain = numbered or (b.extent(sch, within) or SHORT + 1) > SHORT
+        together = TOGETHER if whole and plain else 1
         last, _ = sch.split(lead[-1], [None, together])
         row = sch.fuse(*lead[:-1], last)
         for step in reversed(steps):

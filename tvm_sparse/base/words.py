@@ -10,7 +10,7 @@ _INTERNAL = re.compile(
     r"|(?:Fake|Functional)Tensor|tensor subclass|pytree|[Pp]rox(?:y|ies)\b|placeholder|_export"
     r"|\w\.(?:py|cc|cpp|h|so)\b|0x[0-9a-f]{6,}|(?:^|[\s'\"(])/\w+/\w|c10::|Traceback|tlparse"
     r"|\b[RT]\.[A-Z]?\w*\(|\btirx?\b|\b[Rr]elax\b|Check failed|graph\(|%\w+|<class|bound method"
-    r"|Unbounded|InternalError|CallSpec|treespec",
+    r"|Unbounded|InternalError|CallSpec|treespec|torch\.Size",
 )
 """What no model's author has written or can look up: names inside PyTorch and TVM, their files."""
 
