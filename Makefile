@@ -74,7 +74,7 @@ bench: $(BENCH)  ## Measure the demo and whole networks, renew README.md and doc
 	$(BIN)/python tools/readme_figures.py
 
 operators: $(DEV)  ## Run PyTorch's and ONNX's operator tests, renew docs/operators.md
-	for suite in pytorch opened onnx onnx_constants; do \
+	for suite in pytorch opened onnx onnx_constants onnx_opened; do \
 	    OMP_NUM_THREADS=1 $(BIN)/python -m tests.suites $$suite --jobs $(JOBS) || exit; \
 	done
 	$(BIN)/python tools/operators_page.py

@@ -17,9 +17,9 @@ have the same type and shape and agree within a bound. It is *refused* if `ts.co
 our errors, with the reason below. There is no third outcome: the tests fail on a wrong output, on
 any other error and on a crash. `make operators` runs all samples and renews this page.
 
-Samples with an open axis are compiled once, the first axis of the first tensor open, and run at
-their own size and others: 1, 2, 7, 37 and one more than twice. What is refused with closed axes
-too is left out.
+Samples with an open axis, PyTorch's and ONNX's, are compiled once, the first axis of the first
+tensor open, and run at their own size and others: 1, 2, 7, 37 and one more than twice. What is
+refused with closed axes too is left out.
 """
 
 

@@ -118,11 +118,13 @@ def reason(error: Exception, inputs: Sequence[Any]) -> str:
         return text
     shapes = [value.shape for value in inputs if isinstance(value, Tensor)]
     found = " and ".join(map(_text, shapes))
-    return f"inputs of {found}, whose open extents do not agree at every size"
+    is_open = any(not isinstance(extent, int) for shape in shapes for extent in shape)
+    told = "whose open extents do not agree at every size" if is_open else "which do not agree"
+    return f"inputs of {found}, {told}"
 
 
-_SYMBOL = re.compile(r"\b[su]\d+\b|\bsym_\w+")
-"""What PyTorch calls an open extent, and what is computed of one."""
+_SYMBOL = re.compile(r"\b[su]\d+\b|\bsym_\w+|torch\.Size|expanded size")
+"""What PyTorch calls an open extent, what is computed of one, and shapes."""
 
 
 def _text(shape: Sequence[Any]) -> str:

@@ -16,6 +16,7 @@ SUITES = {
     "opened": "tests.suites.opened",
     "onnx": "tests.suites.onnx_nodes",
     "onnx_constants": "tests.suites.onnx_constants",
+    "onnx_opened": "tests.suites.onnx_opened",
 }
 """Name of the table, and the module whose cases fill it."""
 

@@ -11,7 +11,7 @@ import onnx
 
 from tests.suites import onnx_nodes
 from tests.suites.onnx_nodes import VERSION, operator_of
-from tests.suites.outcomes import Result
+from tests.suites.outcomes import Arrays, Result
 from tvm_sparse.frontends.onnx import converters
 from tvm_sparse.frontends.onnx.registry import find
 
@@ -42,7 +42,12 @@ def _static(model: Any) -> set[str]:
 
 def check(key: str) -> Result:
     """Compile one test, the inputs that have to be known among its initializers."""
-    case = onnx_nodes.tests()[key]
+    model, inputs, outputs = with_constants(onnx_nodes.tests()[key])
+    return onnx_nodes.compared(key, model, inputs, outputs)
+
+
+def with_constants(case: Any) -> tuple[Any, Arrays, Arrays]:
+    """Return the model of a test with what has to be known as constants, and inputs and outputs."""
     model = onnx.ModelProto()
     model.CopyFrom(case.model)
     known = _static(model)
@@ -54,5 +59,4 @@ def check(key: str) -> Result:
     rest = [value for value in model.graph.input if value.name not in known]
     del model.graph.input[:]
     model.graph.input.extend(rest)
-    given = [value for name, value in pairs if name not in known]
-    return onnx_nodes.compared(key, model, given, outputs)
+    return model, [value for name, value in pairs if name not in known], outputs

@@ -39,7 +39,7 @@ class Sized(Call):
 class Opened:
     """A sample with one open extent."""
 
-    call: Sized
+    call: Callable[..., Any]
     inputs: tuple[Tensor, ...]
     axes: Axes
     size: int
@@ -80,15 +80,26 @@ def opened(operator: Callable[..., Any], sample: Any, axis: int) -> Opened | Non
     inputs = Call(operator, sample).inputs
     if not inputs or not -inputs[0].dim() <= axis < inputs[0].dim():
         return None
-    size = inputs[0].shape[axis]
-    for follow in (False, True) if size > 1 else ():
+    for follow in (False, True) if inputs[0].shape[axis] > 1 else ():
         call = _named(len(inputs))(operator, sample, axis, follow=follow).eval()
-        for axes in _groups(inputs, axis) if call.numbers or not follow else ():
-            case = Opened(call, inputs, axes, size)
-            sizes = [s for s in (1, 2, 7, 2 * size + 1, 37) if s != size and case.runs(s)]
-            if any(s > size for s in sizes):
-                low = _least(case)
-                return Opened(call, inputs, axes, size, tuple(s for s in sizes if s >= low), low)
+        found = with_sizes(call, inputs, axis) if call.numbers or not follow else None
+        if found is not None:
+            return found
+    return None
+
+
+def with_sizes(call: Callable[..., Any], inputs: tuple[Tensor, ...], axis: int) -> Opened | None:
+    """Return the call with ``axis`` of its first tensor open; None where it runs at no other size.
+
+    ``call`` raises where it does not run.
+    """
+    size = inputs[0].shape[axis]
+    for axes in _groups(inputs, axis):
+        case = Opened(call, inputs, axes, size)
+        sizes = [s for s in (1, 2, 7, 2 * size + 1, 37) if s != size and case.runs(s)]
+        if any(s > size for s in sizes):
+            low = _least(case)
+            return Opened(call, inputs, axes, size, tuple(s for s in sizes if s >= low), low)
     return None
 
 

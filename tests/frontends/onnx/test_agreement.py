@@ -8,10 +8,12 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+import torch
 
 import tvm_sparse as ts
 from tests.frontends.onnx.graphs import graph, node
 from tvm_sparse.errors import InputError
+from tvm_sparse.frontends.onnx.agreement import reason
 
 STEPS, INPUTS, HIDDEN = 3, 6, 8
 
@@ -87,3 +89,9 @@ def test_extents_that_do_not_agree_are_told_without_the_symbols_of_torch(tmp_pat
         ts.load(tmp_path / "m.onnx")
     assert not re.search(r"\bs\d+\b", str(error.value))
     assert "--shape x=1,2,h,9" in str(error.value)
+
+
+def test_shapes_that_do_not_agree_are_told_without_the_types_of_torch():
+    error = RuntimeError("Attempting to broadcast; expected torch.Size([3, 4])")
+    text = reason(error, [torch.zeros(3, 4), torch.zeros(2, 4)])
+    assert text == "inputs of [3, 4] and [2, 4], which do not agree"
