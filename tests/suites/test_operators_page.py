@@ -45,13 +45,7 @@ def test_no_recorded_sample_is_wrong(name):
 
 
 def test_the_shares_that_are_right():
-    shares = {
-        "pytorch": 0.85,
-        "onnx": 0.6,
-        "opened": 0.9,
-        "onnx_constants": 0.9,
-        "onnx_opened": 0.9,
-    }
-    for name, least in shares.items():
+    least = dict.fromkeys(SUITES, 0.9) | {"pytorch": 0.85, "onnx": 0.6}
+    for name in SUITES:
         found = totals(recorded(name))
         assert found[RIGHT] >= least[name] * found.total()
