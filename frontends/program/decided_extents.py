@@ -107,7 +107,8 @@ class OpenExtents:
     def _holds(self, condition: Any) -> bool:
         if _is_unlike_one(condition) or self._joins(condition):
             return True
-        condition = condition.xreplace(self._joined(condition))
+        joined = {old: new for old, new in self._joined(condition).items() if new.is_Symbol}
+        condition = condition.xreplace(joined)
         symbols = sorted(condition.free_symbols, key=str)
         sizes = [sizes_in(self._ranges.get(symbol)) for symbol in symbols]
         rows = (dict(zip(symbols, row, strict=True)) for row in _rows(sizes))
