@@ -27,7 +27,7 @@ class HoistInits:
 
 def hoisted_inits(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Return ``func`` with initial values before open loops."""
-    if is_written(func) or not _realizes(func):
+    if is_written(func) or not _has_open_loop(func):
         return func
     alone = tvm.IRModule({"main": func.with_attr("global_symbol", "main")})
     sch = s_tir.Schedule(alone, error_render_level="none")
@@ -47,6 +47,12 @@ def hoisted_inits(func: tirx.PrimFunc) -> tirx.PrimFunc:
     if body.same_as(before):
         return func
     return tirx.PrimFunc(func.params, body, func.ret_type, attrs=func.attrs)
+
+
+def _has_open_loop(func: tirx.PrimFunc) -> bool:
+    loops: list[tirx.For] = []
+    tvm_ffi.structural_walk(func.body, (tirx.For, loops.append))
+    return any(not isinstance(loop.extent, tirx.IntImm) for loop in loops)
 
 
 def _realizes(func: tirx.PrimFunc) -> list[s_tir.SBlockRealize]:

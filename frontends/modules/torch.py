@@ -90,7 +90,7 @@ def exported(module: nn.Module, call: Call, shapes: Any) -> torch.export.Exporte
     InputError
         PyTorch cannot trace it, or not with these extents open.
     """
-    call = told_apart(module, widened(module, call, shapes))
+    call = widened(module, told_apart(module, call), shapes)
     with TensorPlaces(), OpenForms():
         try:
             with AskedConditions() as asked:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import tvm
 from torch import nn
 
 import tvm_sparse as ts
@@ -59,6 +60,22 @@ def check_exact(
     out = executed(hopper, func, operands, c.output_shape, c.out_dtype, change)
     wanted = typed(reference(c, x, matrix), c.out_dtype).astype("f4")
     np.testing.assert_array_equal(out, wanted)
+
+
+def outcome(
+    hopper: Emulator,
+    c: Contraction,
+    matrix: np.ndarray,
+    kernel: tuple[Any, Any],
+    change: Change,
+) -> tuple[bool, tuple[Any, ...]]:
+    """Return whether the output on small integers is right, and the findings, of changed PTX."""
+    func, arrays = kernel
+    x = integers(np.random.default_rng(1), c.input_shape)
+    blank = typed(np.full(c.output_shape, np.nan), c.dtype)
+    operands = [typed(x, c.dtype), *arrays]
+    (out,), report = hopper.run(tvm.IRModule({"main": func}), operands, [blank], change)
+    return np.array_equal(out.astype("f4"), reference(c, x, matrix)), report.findings
 
 
 def changing(pattern: str, text: str) -> Change:

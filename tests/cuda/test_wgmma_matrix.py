@@ -20,13 +20,14 @@ from tests.cuda.hopper import (
     changing,
     check_exact,
     instructions,
+    outcome,
 )
 from tests.cuda.kernels import needs_nvrtc, scheduled, target, typed
 from tests.emulation.exact import array
 from tests.kernels import integers
 from tvm_sparse.base.numerics import Numerics
 from tvm_sparse.formats.dense import DenseFormat
-from tvm_sparse.ops.contractions.contraction import Contraction, reference
+from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.cuda.wgmma import WgmmaTile, wgmma_matrix
 from tvm_sparse.ops.cuda.wgmma_weights import MATRIX
 from tvm_sparse.schedules.cuda.tile_wgmma import TileWgmmaRule
@@ -69,12 +70,8 @@ FOUND = {
 def broken(hopper, change):
     """Return whether the output is right, and the findings, with a change of the PTX."""
     c = Contraction((8,), 640, 64, numerics=HALF)
-    matrix, x = weight(c), integers(np.random.default_rng(1), c.input_shape)
-    func, arrays = operator(c, WgmmaTile(8, 64, 5, MATRIX), matrix)
-    blank = typed(np.full(c.output_shape, np.nan), c.dtype)
-    operands = [typed(x, c.dtype), *arrays]
-    (out,), report = hopper.run(tvm.IRModule({"main": func}), operands, [blank], change)
-    return np.array_equal(out.astype("f4"), reference(c, x, matrix)), report.findings
+    matrix = weight(c)
+    return outcome(hopper, c, matrix, operator(c, WgmmaTile(8, 64, 5, MATRIX), matrix), change)
 
 
 @needs_nvrtc

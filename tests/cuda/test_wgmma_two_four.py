@@ -8,7 +8,6 @@ import functools
 import numpy as np
 import pytest
 import torch
-import tvm
 
 from tests.cuda.hopper import (
     ARCH,
@@ -22,12 +21,13 @@ from tests.cuda.hopper import (
     check_exact,
     instructions,
     modelled_over_by_hand,
+    outcome,
 )
 from tests.cuda.kernels import needs_nvrtc, scheduled, target, typed
 from tests.kernels import integers
 from tvm_sparse.base.numerics import Numerics
 from tvm_sparse.formats.swizzled_quads import STEP, SwizzledQuadsFormat
-from tvm_sparse.ops.contractions.contraction import Contraction, reference
+from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.cuda.wgmma import WgmmaTile as Tile
 from tvm_sparse.ops.cuda.wgmma import wgmma_two_four
 from tvm_sparse.ops.cuda.wgmma_weights import TWO_FOUR
@@ -85,12 +85,8 @@ FOUND = {
 def broken(hopper, change, tile=WgmmaTile(8, 64, 5)):
     """Return whether the output is right, and the findings, with a change of the PTX."""
     c = Contraction((tile.rows,), 1280, tile.features, numerics=HALF)
-    matrix, x = pruned(c), integers(np.random.default_rng(1), c.input_shape)
-    func, arrays = operator(c, tile, matrix)
-    blank = typed(np.full(c.output_shape, np.nan), c.dtype)
-    operands = [typed(x, c.dtype), *arrays]
-    (out,), report = hopper.run(tvm.IRModule({"main": func}), operands, [blank], change)
-    return np.array_equal(out.astype("f4"), reference(c, x, matrix)), report.findings
+    matrix = pruned(c)
+    return outcome(hopper, c, matrix, operator(c, tile, matrix), change)
 
 
 @needs_nvrtc
