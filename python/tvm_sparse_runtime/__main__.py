@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from . import engine
+from . import engine, programs, verification
 from .array_files import BFLOAT16, arguments, is_rounded, numbers, read_array, write_array
 from .errors import SparseRuntimeError, shown
 from .library import Library, load
@@ -72,6 +72,7 @@ def _run(options: argparse.Namespace) -> str:
         "outputs": [spec.to_json() for spec in library.outputs],
         "threads": library.threads or engine.function("tvm_sparse.threads_used")(),
         "libraries": [*library.libraries],
+        "programs": programs.lines(verification.read_manifest(library.path), library.manifest),
         "load_ms": (time.perf_counter() - begin) * 1e3,
     }
     if options.output and len(options.output) != len(library.outputs):
@@ -80,7 +81,7 @@ def _run(options: argparse.Namespace) -> str:
         )
     lines = [f"{library.path}", *(f"  input  {spec}" for spec in library.inputs)]
     lines += [f"  output {spec}" for spec in library.outputs]
-    lines += [f"  {line}" for line in library.libraries]
+    lines += [f"  {line}" for line in (*record["programs"], *library.libraries)]
     if options.input:
         arrays = [read_array(name) for name in options.input]
         inputs = arguments(arrays, library.inputs, library.outputs)

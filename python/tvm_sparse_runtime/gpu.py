@@ -23,28 +23,50 @@ _DEFAULT = 0
 """The default stream."""
 
 
-def require(archs: Sequence[str], where: str) -> None:
-    """Load TVM's CUDA runtime and refuse a GPU that cannot run code for ``archs``.
+def best(offered: Sequence[Sequence[str]], where: str) -> int:
+    """Load TVM's CUDA runtime, and return the place of the best of several programs for the GPU.
 
     Machine code for ``sm_XY`` runs on GPUs of the same major version X and at least Y, code for
-    ``sm_XYa`` on those of X.Y alone.
+    ``sm_XYa`` on those of X.Y alone. The best is made for the newest architecture that runs here,
+    and of equals for that alone.
+
+    Parameters
+    ----------
+    offered
+        The architectures that each program has code for.
+    where
+        The name of their artifact.
 
     Raises
     ------
     SparseRuntimeError
-        If there is no CUDA, no driver or no GPU, or C or C++ runs programs on it in this process.
+        If there is no CUDA, no driver or no GPU.
     RuntimeArtifactError
-        If the GPU is of another architecture; ``where`` names the artifact.
+        If the GPU runs none of them.
     """
     _load()
     here = _compute_capability()
-    if not any(_runs(arch, here) for arch in archs):
+    running = [[_rank(arch) for arch in archs if _runs(arch, here)] for archs in offered]
+    if not any(running):
         raise RuntimeArtifactError(
             where,
-            f"made for {', '.join(archs)}, this GPU is sm_{here[0]}{here[1]}",
+            f"made for {', '.join(arch for archs in offered for arch in archs)}, "
+            f"this GPU is sm_{here[0]}{here[1]}",
             "the same major version, and not a newer minor one",
             f"compile for cuda:sm_{here[0]}{here[1]}",
         )
+    return max(range(len(offered)), key=lambda place: max(running[place], default=(0, False)))
+
+
+def require(archs: Sequence[str], where: str) -> None:
+    """Refuse a GPU that cannot run code for ``archs``, and take it for Python.
+
+    Raises
+    ------
+    SparseRuntimeError, RuntimeArtifactError
+        As :func:`best`; or C or C++ runs programs on the GPU in this process.
+    """
+    best([archs], where)
     # Last: what cannot run here leaves the GPU to the other language.
     if not engine.function("tvm_sparse.taken_by_python")():
         raise SparseRuntimeError(
@@ -212,10 +234,14 @@ def _compute_capability() -> tuple[int, int]:
     return int(major), int(minor)
 
 
+def _rank(arch: str) -> tuple[int, bool]:
+    """Return what the better of two architectures has more of: ten times the version, alone."""
+    return int(arch.removeprefix("sm_").removesuffix("a")), arch.endswith("a")
+
+
 def _runs(arch: str, here: tuple[int, int]) -> bool:
     """Whether a GPU of compute capability ``here`` runs machine code for ``arch``."""
-    digits = arch.removeprefix("sm_").removesuffix("a")
-    major, minor = int(digits[:-1]), int(digits[-1])
+    major, minor = divmod(_rank(arch)[0], 10)
     return here == (major, minor) or (
         not arch.endswith("a") and here[0] == major and here[1] > minor
     )

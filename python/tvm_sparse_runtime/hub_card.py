@@ -34,7 +34,8 @@ def _block(manifest: Manifest, license: str | None, base_model: str | None) -> I
     if base_model:
         yield f"base_model: {_scalar(base_model)}"
     yield "tags:"
-    tags = ["tvm-sparse", "pruned", manifest.target.machine, *manifest.target.gpu_archs]
+    archs = [arch for program in manifest.programs() for arch in program.target.gpu_archs]
+    tags = ["tvm-sparse", "pruned", manifest.target.machine, *archs]
     yield from (f"- {_scalar(tag)}" for tag in tags)
     yield "---"
 

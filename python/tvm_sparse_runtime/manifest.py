@@ -16,10 +16,12 @@ FILE_NAME = "manifest.json"
 REFRESH_FILE = "refresh.json"
 """The graph of a refreshable artifact, one of its files."""
 FORMAT = "tvm-sparse artifact"
-FORMAT_VERSIONS = (2, 3, 4, 5)
+FORMAT_VERSIONS = (2, 3, 4, 5, 6)
 """What this release reads. It writes the lowest that has all fields in use."""
 NEWER_FIELDS = {"alternatives": 3, "structure": 4, "unaligned": 5}
 """The version that has brought a field; all others are in version 2."""
+DECIDED = 6
+"""The version whose alternatives have decisions of their own."""
 _SIGNED = (
     *("format_version", "versions", "target", "inputs", "outputs", "bounds", "weights"),
     *("structure", "unaligned"),
@@ -79,15 +81,21 @@ class TargetRecord:
 
 @dataclass(frozen=True)
 class Alternative:
-    """The program for another CPU, in a library of its own.
+    """The program for another CPU or GPU, in a library of its own.
 
     ``weights`` lie in the section of the manifest's first library; equal ones are there once.
+    Without ``decisions`` those of the manifest are its own, too.
     """
 
     target: TargetRecord
     library: str
     code: str
     weights: tuple[Weight, ...]
+    decisions: tuple[Mapping[str, Any], ...] | None = None
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields in which a manifest of this program differs."""
+        return {key: value for key, value in vars(self).items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -117,7 +125,7 @@ class Manifest:
     decisions
         What was decided for each layer and why, as free JSON.
     alternatives
-        The program for other CPUs; the best that the machine runs is taken.
+        The program for other CPUs or GPUs; the best that the machine runs is taken.
     structure
         How inputs and outputs are nested; None if they are not.
     unaligned
@@ -141,7 +149,7 @@ class Manifest:
 
     def programs(self) -> tuple[Manifest, ...]:
         """Return the manifest for each library: its own first, then those of alternatives."""
-        return (self, *(replace(self, **vars(found)) for found in self.alternatives))
+        return (self, *(replace(self, **found.fields()) for found in self.alternatives))
 
     def to_bytes(self) -> bytes:
         """Return the JSON document, with a checksum of its own content."""
@@ -162,6 +170,11 @@ class Manifest:
         """Return the fields in plain form, and the lowest format version that has them."""
         body = asdict(self)
         used = [version for key, version in NEWER_FIELDS.items() if body[key]]
+        if any(one.decisions is not None for one in self.alternatives):
+            used.append(DECIDED)
+        else:
+            for alternative in body["alternatives"]:
+                del alternative["decisions"]
         version = max(used, default=FORMAT_VERSIONS[0])
         later = {key for key, since in NEWER_FIELDS.items() if since > version}
         kept = {key: value for key, value in body.items() if key not in later}

@@ -8,6 +8,7 @@ from typing import Any
 from . import fields
 from .errors import RuntimeArtifactError, shown
 from .manifest import (
+    DECIDED,
     FILE_NAME,
     FORMAT,
     FORMAT_VERSIONS,
@@ -61,6 +62,8 @@ def parse(data: bytes, where: str = FILE_NAME) -> Manifest:
     newer = {key: _NEWER[key] for key, since in NEWER_FIELDS.items() if since <= version}
     if version > NEWER_FIELDS["structure"]:
         newer["structure"] = fields.optional(parsed_structure)
+    if version >= DECIDED:
+        newer["alternatives"] = _alternatives("decisions")
     manifest = Manifest(**fields.record({**_FIELDS, **newer})(body, where))
     _check_structure(manifest, where)
     _check_unaligned(manifest, where)
@@ -231,9 +234,16 @@ _FIELDS: dict[str, fields.Check] = {
     "threads": fields.optional(fields.integer(1, 4096)),
     "decisions": fields.sequence(fields.mapping(fields.anything)),
 }
-_PROGRAM = {key: _FIELDS[key] for key in ("target", "library", "code", "weights")}
+
+
+def _alternatives(*more: str) -> fields.Check:
+    """Return a check for programs that have ``more`` keys than all have."""
+    keys = ("target", "library", "code", "weights", *more)
+    return fields.sequence(_build(Alternative, {key: _FIELDS[key] for key in keys}))
+
+
 _NEWER: dict[str, fields.Check] = {
-    "alternatives": fields.sequence(_build(Alternative, _PROGRAM)),
+    "alternatives": _alternatives(),
     "structure": parsed_structure,
     "unaligned": fields.sequence(fields.integer(0)),
 }

@@ -6,7 +6,7 @@ import importlib.metadata
 import platform
 from pathlib import Path
 
-from . import engine, host
+from . import engine, gpu, host
 from .errors import RuntimeArtifactError, shown
 from .manifest import Manifest, TargetRecord
 from .version import TVM
@@ -37,19 +37,26 @@ def _version(distribution: str) -> str:
         return TVM if carried else "not installed"
 
 
-def best_program(loaded: Manifest, directory: Path) -> Manifest:
+def best_program(loaded: Manifest, directory: Path, *, ask_gpu: bool = True) -> Manifest:
     """Return the program with the most instruction sets that this machine has all of.
 
-    Whether the GPU fits is checked by :func:`~tvm_sparse_runtime.gpu.require`.
+    Of several for GPUs that is the best for the one that is here (:func:`.gpu.best`), or the first
+    where it is not asked. Whether the GPU fits a single one is checked by :func:`.gpu.require`.
 
     Raises
     ------
+    SparseRuntimeError
+        There is no GPU to choose for.
     RuntimeArtifactError
         There is none; it says what the one with the fewest needs.
     """
     programs = sorted(loaded.programs(), key=lambda one: len(one.target.cpu_features))
     check_host(programs[0], directory)
     fitting = [one for one in programs if not _missing(one.target)]
+    if loaded.target.kind == "cuda":
+        several = ask_gpu and len(fitting) > 1
+        archs = [one.target.gpu_archs for one in fitting]
+        return fitting[gpu.best(archs, str(directory)) if several else 0]
     return fitting[-1]
 
 

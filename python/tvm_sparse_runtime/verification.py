@@ -19,7 +19,12 @@ _MANIFEST_LIMIT = 64 << 20
 
 @contextlib.contextmanager
 def opened(
-    directory: Path, *, hashes: bool = True, copy: bool = False, keys: Sequence[Any] | None = None
+    directory: Path,
+    *,
+    hashes: bool = True,
+    copy: bool = False,
+    keys: Sequence[Any] | None = None,
+    ask_gpu: bool = True,
 ) -> Iterator[tuple[Manifest, tuple[str, str]]]:
     """Give the manifest for this machine and two names, after every check.
 
@@ -37,6 +42,8 @@ def opened(
         Whether the descriptor is of a copy in memory, which then is what is checked.
     keys
         Public keys, one of which must have signed the manifest; None where nobody need have.
+    ask_gpu
+        Whether the GPU that is here chooses among programs for several; else the first is taken.
 
     Raises
     ------
@@ -45,7 +52,7 @@ def opened(
     """
     loaded = read_manifest(directory, keys)
     requirements.check_versions(loaded, directory)
-    chosen = requirements.best_program(loaded, directory)
+    chosen = requirements.best_program(loaded, directory, ask_gpu=ask_gpu)
     with contextlib.ExitStack() as stack:
         try:
             _check_names(loaded, directory)

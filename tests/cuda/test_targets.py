@@ -4,7 +4,14 @@ from tvm.target import Target
 
 import tvm_sparse as ts
 from tests.cuda.kernels import needs_nvrtc
-from tvm_sparse.base.targets import PORTABLE_ARCHS, cuda_archs, gpu_of, newest_arch, parse_target
+from tvm_sparse.base.targets import (
+    PORTABLE_ARCHS,
+    cuda_archs,
+    gpu_of,
+    newest_arch,
+    parse_target,
+    programs_of,
+)
 from tvm_sparse.errors import InputError
 
 
@@ -24,13 +31,31 @@ def test_several_architectures_keep_to_the_limits_of_all():
 
 
 def test_code_for_one_architecture_alone(monkeypatch):
-    target = parse_target("cuda:sm_80,sm_90a").target
-    assert cuda_archs(target) == ("sm_80", "sm_90a")
-    assert newest_arch(target) == "sm_90a"
+    assert newest_arch(parse_target("cuda:sm_90a").target) == "sm_90a"
     assert gpu_of(parse_target("cuda:sm_90a").target) == gpu_of(parse_target("cuda:sm_90").target)
     for here, runs in (("sm_90", True), ("sm_100", False)):
         monkeypatch.setattr("tvm_sparse.base.targets._gpu_arch", lambda here=here: here)
         assert parse_target("cuda:sm_90a").runs_here is runs
+
+
+@pytest.mark.parametrize(
+    ("name", "programs"),
+    [
+        ("cpu:haswell", ["cpu:haswell"]),
+        ("cuda:sm_80,sm_90", ["cuda:sm_80,sm_90"]),
+        ("cuda:h200", ["cuda:h200"]),
+        ("cuda:sm_90a", ["cuda:sm_90a"]),
+        ("cuda:sm_90a, sm_80,sm_90", ["cuda:sm_80,sm_90", "cuda:sm_90a"]),
+    ],
+)
+def test_what_stands_alone_is_a_program_of_its_own(name, programs):
+    assert programs_of(name) == programs
+
+
+def test_where_one_program_is_wanted_several_are_refused_by_name():
+    words = "'cuda:sm_80,sm_90a' is 2 programs.*name cuda:sm_80 or cuda:sm_90a"
+    with pytest.raises(InputError, match=words):
+        parse_target("cuda:sm_80,sm_90a")
 
 
 def test_without_a_gpu_the_name_alone_is_portable(monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import shutil
 import subprocess
 
@@ -16,6 +17,7 @@ from tvm_sparse.errors import InputError
 from tvm_sparse.pruning.methods.balanced import BalancedPruning
 from tvm_sparse.pruning.pruner import Pruner
 from tvm_sparse_runtime import RuntimeArtifactError, config, host, load
+from tvm_sparse_runtime.__main__ import main
 from tvm_sparse_runtime.manifest import FILE_NAME
 from tvm_sparse_runtime.parsing import parse
 
@@ -111,8 +113,9 @@ def test_damage_in_any_file_is_found(artifact, tmp_path, index):
 @pytest.mark.parametrize(
     ("targets", "words"),
     [
-        ([], "at least one CPU"),
-        (["cpu", "cuda:sm_90"], "CPUs only"),
+        ([], "at least one CPU or GPU"),
+        (["cpu", "cuda:sm_90"], "CPUs only, or GPUs only"),
+        (["cuda:sm_80,sm_90a", "cuda:a100"], "several programs for sm_80"),
         (["cpu:x86-64-v3", "aarch64"], "aarch64 and x86_64; expected one architecture"),
     ],
 )
@@ -147,6 +150,31 @@ def test_it_takes_what_compile_takes():
     )
     assert library.inputs[0].shape == ("rows", 96) and told
     torch.testing.assert_close(library(x[:2], scale=2.0), model(x[:2], scale=2.0).detach())
+
+
+def test_decisions_are_those_of_the_program_that_is_taken(artifact, library, cpu):
+    programs = parse((artifact / FILE_NAME).read_bytes()).programs()
+    for made, program in zip((library, *library.alternatives), programs, strict=True):
+        assert [d["layer"] for d in program.decisions] == [d.layer for d in made.decisions]
+    cpu(programs[1].target.cpu_features)
+    wanted = [d.chosen for d in library.alternatives[0].decisions]
+    assert [d["chosen"] for d in load(artifact).manifest.decisions] == wanted
+
+
+def test_what_was_taken_travels_by_pickle(artifact):
+    loaded = load(artifact, threads=1)
+    assert loaded.manifest.target.mcpu != "x86-64-v2"
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(loaded))(X), loaded(X))
+
+
+def test_the_programs_are_told(artifact, capsys):
+    assert main([str(artifact)]) == 0
+    told = [line.strip() for line in capsys.readouterr().out.splitlines() if "program" in line]
+    assert [line.split(":")[0] for line in told] == [
+        f"program for x86-64-v{version}" for version in (2, 3, 4)
+    ]
+    assert "those of the programs above" in told[1]
+    assert [line.endswith("it runs here") for line in told].count(True) == 1
 
 
 def test_a_single_target_is_no_list(model):

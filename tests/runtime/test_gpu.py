@@ -59,6 +59,29 @@ def test_gpus_that_do_not(capability, version, archs):
         gpu.require(archs, "model.tvms")
 
 
+@pytest.mark.parametrize(
+    ("version", "offered", "place"),
+    [
+        ("8.0", [["sm_80"], ["sm_90a"]], 0),
+        ("8.9", [["sm_80"], ["sm_86"], ["sm_90"]], 1),
+        ("9.0", [["sm_80"], ["sm_90a"]], 1),
+        ("9.0", [["sm_90a"], ["sm_80", "sm_90"]], 0),
+        ("9.0", [["sm_90"], ["sm_90a"]], 1),
+        ("10.0", [["sm_90"], ["sm_80", "sm_100"], ["sm_90a"]], 1),
+    ],
+)
+def test_the_best_of_several_programs(capability, version, offered, place):
+    capability(version)
+    assert gpu.best(offered, "model.tvms") == place
+
+
+def test_a_gpu_that_none_of_several_programs_fits(capability):
+    capability("7.5")
+    found = "model.tvms: made for sm_80, sm_90a, this GPU is sm_75.*compile for cuda:sm_75"
+    with pytest.raises(RuntimeArtifactError, match=found):
+        gpu.best([["sm_80"], ["sm_90a"]], "model.tvms")
+
+
 def test_a_gpu_that_c_has(capability, monkeypatch):
     capability("9.0")
     known = engine.function

@@ -45,7 +45,7 @@ def test_round_trip():
     assert parse(manifests.signed(BODY)) == manifests.manifest()
 
 
-@pytest.mark.parametrize("version", [0, 1, 6, "1", None, True, 2.0])
+@pytest.mark.parametrize("version", [0, 1, 7, "1", None, True, 2.0])
 def test_unknown_format_version(version):
     body = {"format": BODY["format"], "format_version": version, "anything": "else"}
     with pytest.raises(RuntimeArtifactError, match="format version"):
@@ -100,6 +100,40 @@ def test_numbers_that_are_not_those_of_inputs(changes, message):
     newer = {"format_version": 5, "alternatives": [], "structure": None, "unaligned": [0]}
     with pytest.raises(RuntimeArtifactError, match=message):
         parse(manifests.signed({**BODY, **newer, **changes}))
+
+
+NEWER = {"format_version": 6, "structure": None, "unaligned": []}
+OTHER = {key: BODY[key] for key in ("target", "library", "code", "weights")}
+
+
+def test_decisions_of_alternatives():
+    other = {**OTHER, "decisions": [{"layer": "fc", "chosen": "dense"}]}
+    loaded = parse(manifests.signed({**BODY, **NEWER, "alternatives": [other]}))
+    assert parse(loaded.to_bytes()) == loaded
+    assert json.loads(loaded.to_bytes())["format_version"] == 6
+    assert loaded.programs()[1].decisions == ({"layer": "fc", "chosen": "dense"},)
+
+
+@pytest.mark.parametrize(
+    ("version", "other", "message"),
+    [
+        (6, OTHER, "also the key 'decisions'"),
+        (5, {**OTHER, "decisions": []}, "only the keys"),
+        (6, {**OTHER, "decisions": None}, "an array"),
+        (6, {**OTHER, "decisions": [1]}, "an object"),
+    ],
+)
+def test_alternatives_that_do_not_fit(version, other, message):
+    body = {**BODY, **NEWER, "format_version": version, "alternatives": [other]}
+    with pytest.raises(RuntimeArtifactError, match=message):
+        parse(manifests.signed(body))
+
+
+def test_alternatives_without_decisions_share_the_first_ones():
+    body = {**BODY, **NEWER, "format_version": 5, "unaligned": [0], "alternatives": [OTHER]}
+    loaded = parse(manifests.signed(body))
+    assert loaded.programs()[1].decisions == loaded.decisions
+    assert parse(loaded.to_bytes()) == loaded
 
 
 def test_foreign_document():

@@ -12,6 +12,8 @@ from tvm_sparse.artifact.link import Program
 from tvm_sparse.passes.finish.free_inputs import FreeInputs
 from tvm_sparse_runtime import TensorSpec, load
 
+DECISIONS = ({"layer": "fc", "chosen": "dense", "us": 1.5e-05},)
+
 
 def program(cpu: str, unaligned: tuple[int, ...]) -> Program:
     """Return relu(|x| w) for any batch, with whole numbers as weights."""
@@ -30,7 +32,7 @@ def program(cpu: str, unaligned: tuple[int, ...]) -> Program:
         module = FreeInputs(found.append)(module)
     assert found[-1] == unaligned
     weights = {"w": (np.arange(256) % 5 - 2).astype("float32").reshape(64, 4)}
-    return Program(tvm.compile(module, target), weights, target)
+    return Program(tvm.compile(module, target), weights, target, DECISIONS)
 
 
 for version, cpus in stored.TARGETS.items():
@@ -47,7 +49,7 @@ for version, cpus in stored.TARGETS.items():
         target=first.target,
         bounds={"batch": (1, 16)},
         threads=1,
-        decisions=({"layer": "fc", "chosen": "dense", "us": 1.5e-05},),
+        decisions=DECISIONS,
         alternatives=others,
         structure=stored.STRUCTURES.get(version),
         unaligned=unaligned,

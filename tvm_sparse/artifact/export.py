@@ -88,7 +88,7 @@ def export(
     sign
         A private Ed25519 key, or the path of its PEM file, to sign the manifest with.
     alternatives
-        The same program for other CPUs; machines take the best that they can run.
+        The same program for other CPUs or GPUs; machines take the best that they can run.
     recipe
         The document that :func:`tvm_sparse.program.refresh.refresh` needs.
 
@@ -107,7 +107,7 @@ def export(
     directory = Path(directory).absolute()
     check_place(directory, force)
     key = None if sign is None else trust.private_key(sign)
-    programs = [Program(executable, weights, target), *alternatives]
+    programs = [Program(executable, weights, target, decisions), *alternatives]
     arrays, tables = shared_section(weights, [program.weights for program in alternatives])
     records = [_target_record(program) for program in programs]
     described = {
@@ -116,12 +116,12 @@ def export(
         "outputs": tuple(outputs),
         "bounds": dict(bounds or {}),
         "threads": threads,
-        "decisions": tuple(decisions),
         "structure": structure,
         "unaligned": tuple(unaligned),
     }
     with written(directory) as place:
-        parts = [_Part(*pair) for pair in zip(records, tables, strict=True)]
+        decided = [tuple(program.decisions) for program in programs]
+        parts = [_Part(*part) for part in zip(records, tables, decided, strict=True)]
         parts = _linked(parts, programs, arrays, described, place, ptx=ptx)
         manifest = _with_recipe(_manifest(parts, described), place, recipe)
         write_manifest(manifest, place, key)
@@ -134,6 +134,7 @@ class _Part:
 
     target: TargetRecord
     weights: tuple[Weight, ...]
+    decisions: tuple[Mapping[str, Any], ...]
     library: str = ""
     code: str = ""
     record: FileRecord | None = None

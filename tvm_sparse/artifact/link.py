@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,11 +31,15 @@ checksums tell libraries apart."""
 
 @dataclass(frozen=True)
 class Program:
-    """What ``tvm.compile`` returned for ``target``, and the weights that its ``main`` takes."""
+    """What ``tvm.compile`` returned for ``target``, and the weights that its ``main`` takes.
+
+    ``decisions`` are one object for each layer, as free JSON.
+    """
 
     executable: Any
     weights: Mapping[str, np.ndarray]
     target: Any
+    decisions: Sequence[Mapping[str, Any]] = ()
 
     @property
     def host(self) -> Any:

@@ -66,14 +66,26 @@ def parse_target(name: str | Target) -> ResolvedTarget:
     ``"cpu"`` is this machine with its real features; ``"cpu:<name>"`` another CPU of the same
     architecture in LLVM's spelling (``cpu:haswell``, ``cpu:skylake-avx512``). ``"aarch64"`` is any
     64-bit Arm CPU with Linux, which has NEON, ``"aarch64:<name>"`` one of them. ``"cuda:sm_90"`` is
-    an NVIDIA GPU, ``"cuda:sm_80,sm_90a"`` code for both; ``"cuda"`` this machine's GPU, or where
+    an NVIDIA GPU, ``"cuda:sm_80,sm_90"`` code for both; ``"cuda"`` this machine's GPU, or where
     there is none :data:`PORTABLE_ARCHS`. ``"cuda:h100"`` (one of :data:`GPUS`) is code for its
     architecture, chosen by the cost model of that GPU. A TVM ``Target`` is taken as it is; one for
     CUDA gets the limits and the host that it lacks.
+
+    Raises
+    ------
+    InputError
+        There is no such target, or it asks for several programs (:func:`programs_of`).
     """
     if isinstance(name, Target):
         target = _completed(name)
         return ResolvedTarget(target, _runs_here(target))
+    if len(programs := programs_of(name)) > 1:
+        raise InputError(
+            "target",
+            f"'{name}' is {len(programs)} programs",
+            "one",
+            f"name {' or '.join(map(str, programs))}; only compile takes several",
+        )
     kind, _, rest = name.partition(":")
     if kind == "cuda":
         if rest in GPUS:
@@ -93,6 +105,20 @@ def parse_target(name: str | Target) -> ResolvedTarget:
     else:
         target = _cpu(rest or "generic", "aarch64-linux-gnu")
     return ResolvedTarget(target, _runs_here(target))
+
+
+def programs_of(name: str | Target) -> list[str | Target]:
+    """Return the targets of the programs that code for ``name`` is: most are one.
+
+    Architectures whose code runs on newer GPUs share a program. One that stands alone has
+    instructions that no other has, so it gets a program of its own: ``cuda:sm_80,sm_90,sm_90a`` is
+    ``cuda:sm_80,sm_90`` and ``cuda:sm_90a``.
+    """
+    if isinstance(name, Target) or not name.startswith("cuda:"):
+        return [name]
+    archs = [arch.strip() for arch in name.removeprefix("cuda:").split(",")]
+    shared, alone = [a for a in archs if portable(a)], [a for a in archs if not portable(a)]
+    return [f"cuda:{','.join(one)}" for one in ([shared] if shared else []) + [[a] for a in alone]]
 
 
 def spelled(target: Target) -> str:

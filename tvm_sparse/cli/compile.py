@@ -219,25 +219,44 @@ def _refuse_ignored(source: str, shape: Any, files: list[Path] | None, check: bo
 def _show(
     library: Any, written: str | None, checked: Beside | None, json: bool, promise: Check | None
 ) -> None:
-    decisions = list(library.decisions)
+    from tvm_sparse.base.targets import spelled
+
+    programs = (library, *library.alternatives)
     if json:
         records = library.decisions.to_json()
         parts = library.decisions.parts
         found = {"artifact": written, "batch_parts": parts, "costs": library.decisions.costs}
         found |= {"verdict": library.verdict(), "slow": library.slow}
+        found |= {
+            "alternatives": [
+                {"target": spelled(other.target), "verdict": other.verdict()}
+                | {"decisions": other.decisions.to_json()}
+                for other in library.alternatives
+            ]
+        }
         rounding = library.decisions.rounding
         found |= {"rounding": rounding and asdict(rounding), "check": checked and asdict(checked)}
         if promise is not None:
             found |= {"promise": {**asdict(promise), "off": promise.off, "kept": promise.kept}}
         console.show_json({**found, "decisions": records})
         return
-    console.show(tables.decision_table(decisions))
+    for one in programs:
+        title = spelled(one.target) if library.alternatives else ""
+        console.show(tables.decision_table(one.decisions, title))
     if (parts := library.decisions.parts) != 1:
         way = f"in {parts} parts; times are of one" if parts else "item by item; times are of one"
         console.show(f"the batch goes through {way}")
     if library.decisions.costs:
         console.show(f"costs of the models: {library.decisions.costs}")
     console.show(library.verdict() + (f"; {checked}" if checked else ""))
+    for other in library.alternatives:
+        console.show(f"{spelled(other.target)}: {other.verdict()}")
     if promise is not None:
         console.show(f"plan: {promise}")
+    if written is not None and library.alternatives:
+        from tvm_sparse_runtime import programs as in_words
+        from tvm_sparse_runtime import verification
+
+        for line in in_words.lines(verification.read_manifest(Path(written))):
+            console.show(line)
     console.show(f"wrote {written}" if written else "dry run: nothing was written")

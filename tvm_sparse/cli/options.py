@@ -220,7 +220,7 @@ def load_model(
 ) -> Any:
     """Import ``source`` for ``target`` with what the options say about its inputs."""
     from tvm_sparse import frontends
-    from tvm_sparse.base.targets import parse_target
+    from tvm_sparse.base.targets import parse_target, programs_of
     from tvm_sparse.frontends.registry import front_end
     from tvm_sparse.frontends.traced_for import traced_for
 
@@ -236,7 +236,7 @@ def load_model(
         by_name = {s.name: s.extents for s in named}  # of a file, which has no autocast
         return frontends.load(source, shapes=by_name or [s.extents for s in shapes], **given)
     examples = example_inputs(shapes, files)
-    with traced_for(parse_target(target).target):
+    with traced_for(parse_target(programs_of(target)[0]).target):
         given |= {"weights": weights, "dynamic_batch": dynamic_batch}
         return frontends.load(source, examples, **given)
 

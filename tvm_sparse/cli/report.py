@@ -33,7 +33,7 @@ def report_command(
         from tvm_sparse.report.html import render_artifact
         from tvm_sparse_runtime import verification
 
-        with verification.opened(artifact) as (manifest, _):
+        with verification.opened(artifact, ask_gpu=False) as (manifest, _):
             page = render_artifact(manifest, f"Report of {artifact.stem}")
         with whole(output) as place:
             place.write_text(page, encoding="utf-8")

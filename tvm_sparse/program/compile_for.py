@@ -1,7 +1,8 @@
-"""``ts.compile_for``: one artifact for several CPUs."""
+"""``ts.compile_for``: one artifact for several CPUs, or for several GPUs."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,14 @@ from tvm.target import Target
 from tvm_sparse.artifact.cpu import machine, required_cpu_features
 from tvm_sparse.base.config import Config, Precision
 from tvm_sparse.base.phases import Progress
-from tvm_sparse.base.targets import device_name, parse_target
+from tvm_sparse.base.targets import (
+    capability,
+    cuda_archs,
+    device_name,
+    is_launched,
+    parse_target,
+    programs_of,
+)
 from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.load import load
 from tvm_sparse.program.compiler import compile
@@ -30,7 +38,7 @@ def compile_for(
     database: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Library:
-    """Compile a pruned model for several CPUs of one architecture.
+    """Compile a pruned model for several CPUs of one architecture, or for several GPUs.
 
     Parameters
     ----------
@@ -38,26 +46,30 @@ def compile_for(
         As for :func:`tvm_sparse.compile`. The model is imported once; ``progress`` is told of each
         target's compilation.
     targets
-        CPUs, for example ``["cpu:x86-64-v3", "cpu:x86-64-v4", "cpu:znver4"]``.
+        CPUs, for example ``["cpu:x86-64-v3", "cpu:x86-64-v4", "cpu:znver4"]``, or GPUs,
+        ``["cuda:sm_80", "cuda:sm_90", "cuda:sm_90a"]``.
 
     Returns
     -------
     library
-        The one for the CPU with the fewest instruction sets. ``export`` writes all of them into one
-        artifact, with equal weights once; each machine takes the best that it can run.
+        The one for the CPU with the fewest instruction sets, or for the oldest GPU. ``export``
+        writes all of them into one artifact, with equal weights once; each machine takes the best
+        that it can run.
 
     Raises
     ------
     InputError
-        There is no target, one is no CPU, or they differ in architecture.
+        There is no target, CPUs and GPUs are mixed, CPUs differ in architecture, or two programs
+        have code for one GPU.
     """
     if config is not None and config.refreshable:
         raise InputError("Config, refreshable", "True", "False where there are several targets")
     if isinstance(targets, str | Target):
         raise InputError("targets", f"is one, {targets}", "a list", f"pass [{str(targets)!r}]")
-    resolved = [parse_target(name).target for name in targets]
+    named = [one for name in targets for one in programs_of(name)]
+    resolved = [parse_target(name).target for name in named]
     _check(resolved)
-    resolved.sort(key=lambda target: len(required_cpu_features(target)))
+    resolved.sort(key=_order)
     source = load(model, example_inputs, kwargs, dynamic_shapes=dynamic_shapes)
     first, *others = [
         compile(
@@ -78,10 +90,25 @@ def compile_for(
 
 def _check(targets: Sequence[Target]) -> None:
     if not targets:
-        raise InputError("targets", "none", "at least one CPU")
+        raise InputError("targets", "none", "at least one CPU or GPU")
     devices = {device_name(target) for target in targets}
-    if devices != {"cpu"}:
-        raise InputError("targets", f"code for {', '.join(sorted(devices))}", "CPUs only")
-    machines = sorted({machine(target) for target in targets})
+    if len(devices) > 1:
+        found = f"code for {', '.join(sorted(devices))}"
+        raise InputError("targets", found, "CPUs only, or GPUs only")
+    archs = Counter(arch for target in targets for arch in cuda_archs(target))
+    if twice := [arch for arch, count in archs.items() if count > 1]:
+        raise InputError("targets", f"several programs for {twice[0]}", "one for each GPU")
+    machines = sorted({machine(_host(target)) for target in targets})
     if len(machines) > 1:
         raise InputError("targets", f"{' and '.join(machines)}", "one architecture")
+
+
+def _order(target: Target) -> tuple[int, str]:
+    """Return what the first program has least of: instruction sets, or a GPU's version."""
+    arch = str(target.attrs["arch"]) if cuda_archs(target) else ""
+    return (capability(arch) if arch else len(required_cpu_features(target))), arch
+
+
+def _host(target: Target) -> Target:
+    """Return the target of the code that a CPU runs."""
+    return target.host if is_launched(target) else target

@@ -22,11 +22,11 @@ from tvm_sparse.base.memory import give_back
 from tvm_sparse.base.notes import Notes
 from tvm_sparse.base.phases import Phases, Progress
 from tvm_sparse.base.progress import shown
-from tvm_sparse.base.targets import ResolvedTarget, is_launched, parse_target
+from tvm_sparse.base.targets import ResolvedTarget, is_launched, parse_target, programs_of
 from tvm_sparse.comparison.profile import planned_kernels, profile_blindly
 from tvm_sparse.comparison.programs import call
 from tvm_sparse.comparison.reference import largest_error
-from tvm_sparse.errors import SlowKernelWarning
+from tvm_sparse.errors import InputError, SlowKernelWarning
 from tvm_sparse.frontends.example_inputs import arguments
 from tvm_sparse.frontends.load import load
 from tvm_sparse.frontends.model import Model
@@ -87,7 +87,9 @@ def compile(
         For an ONNX file: inputs that are constants instead, by name.
     target
         ``"cpu"`` (this machine's, with its real features), an LLVM CPU name as in
-        ``"cpu:haswell"``, ``"cuda"``, ``"cuda:sm_90"``, or a TVM target.
+        ``"cpu:haswell"``, ``"cuda"``, ``"cuda:sm_90"``, or a TVM target. With
+        ``"cuda:sm_80,sm_90a"`` the artifact holds two programs, of which the runtime takes the one
+        for its GPU; ``library.alternatives`` has the second.
     precision
         ``"bfloat16"``: layers multiply numbers of eight bits, where the chip has instructions for
         them. What that costs is measured on the example inputs, or on random ones: see
@@ -115,7 +117,9 @@ def compile(
     """
     config = config or Config()
     config = config if precision is None else replace(config, precision=precision)
-    resolved = parse_target(target)
+    resolved, *others = [parse_target(one) for one in programs_of(target)]
+    if others and config.refreshable:
+        raise InputError("Config, refreshable", "True", "False where there are several programs")
     with shown(progress) as told:
         phases = Phases(told)
         with phases.next(), traced_for(resolved.target):
@@ -128,6 +132,11 @@ def compile(
                 constants=constants,
             )
         library = _compiled(source, resolved, config, database, phases)
+        for other in others:
+            phases = Phases(told)
+            with phases.next():  # it is imported
+                pass
+            library.alternatives += (_compiled(source, other, config, database, phases),)
     if config.precision != Config.precision:
         examples = None if example_inputs is None and kwargs is None else (example_inputs, kwargs)
         library.decisions.rounding = _rounding(library, source, resolved, config, examples)

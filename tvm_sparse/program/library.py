@@ -209,7 +209,12 @@ class Library:
             sign=sign,
             recipe=None if self.recipe is None else self.recipe.to_bytes(),
             alternatives=[
-                Program(other._pristine.executable(), other.weights, other.target)
+                Program(
+                    other._pristine.executable(),
+                    other.weights,
+                    other.target,
+                    other.decisions.to_json(),
+                )
                 for other in self.alternatives
             ],
         )

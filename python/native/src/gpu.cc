@@ -49,6 +49,12 @@ void load_cuda() {
   done = true;
 }
 
+// What the better of two architectures that run here has more of: the minor version, then "alone".
+int rank_of(const std::string& arch) {
+  bool alone = arch.back() == 'a';
+  return 1 + 2 * (arch[arch.size() - 1 - alone] - '0') + alone;
+}
+
 // Let work that is put on `stream` from now on wait for what `other` has to do.
 void follow(void* stream, void* other) {
   if (stream == other) return;
@@ -77,7 +83,8 @@ bool runs(const std::string& arch, int major, int minor) {
   return made_major == major && (alone ? made_minor == minor : made_minor <= minor);
 }
 
-void require_gpu(const std::vector<std::string>& archs, const std::string& where) {
+size_t best_for_gpu(const std::vector<std::vector<std::string>>& offered,
+                    const std::string& where) {
   load_cuda();
   auto property = registered("runtime.GetDeviceAttr");
   if (!property(static_cast<int>(kDLCUDA), 0, kExists).cast<int64_t>()) {
@@ -86,18 +93,28 @@ void require_gpu(const std::vector<std::string>& archs, const std::string& where
   std::string version(property(static_cast<int>(kDLCUDA), 0, kComputeVersion).cast<ffi::String>());
   size_t dot = version.find('.');
   int major = std::atoi(version.c_str()), minor = std::atoi(version.c_str() + dot + 1);
-  bool fits = false;
+  size_t best = 0;
+  int most = 0;
   std::string made;
-  for (const std::string& arch : archs) {
-    fits = fits || runs(arch, major, minor);
-    made += (made.empty() ? "" : ", ") + arch;
+  for (size_t place = 0; place < offered.size(); ++place) {
+    for (const std::string& arch : offered[place]) {
+      made += (made.empty() ? "" : ", ") + arch;
+      int rank = runs(arch, major, minor) ? rank_of(arch) : 0;
+      if (rank > most) {
+        most = rank;
+        best = place;
+      }
+    }
   }
+  if (most) return best;
   std::string here = "sm_" + std::to_string(major) + std::to_string(minor);
-  if (!fits) {
-    throw bad_artifact(where, "made for " + made + ", this GPU is " + here,
-                       "the same major version, and not a newer minor one",
-                       "compile for cuda:" + here);
-  }
+  throw bad_artifact(where, "made for " + made + ", this GPU is " + here,
+                     "the same major version, and not a newer minor one",
+                     "compile for cuda:" + here);
+}
+
+void require_gpu(const std::vector<std::string>& archs, const std::string& where) {
+  best_for_gpu({archs}, where);
   // Last: what cannot run here leaves the GPU to the other language.
   if (!taken_by(kNative)) {
     throw Error(TVM_SPARSE_FAILED, "CUDA", "Python runs programs on the GPU in this process",

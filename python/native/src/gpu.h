@@ -16,7 +16,14 @@ constexpr DLDevice kGpu{kDLCUDA, 0};
 // major version X from Y on, "sm_XYa" on X.Y alone.
 bool runs(const std::string& arch, int major, int minor);
 
-// Load TVM's CUDA runtime, and refuse a GPU that runs none of `archs`; `where` names the artifact.
+// Load TVM's CUDA runtime, and return the place of the best of several programs for the GPU: the
+// one with code for the newest architecture that runs here, and of equals for that alone.
+//
+// offered: the architectures that each program has code for; where: names the artifact. Raises an
+// Error where the GPU runs none of them.
+size_t best_for_gpu(const std::vector<std::vector<std::string>>& offered, const std::string& where);
+
+// Refuse a GPU that runs none of `archs`, and take it for C and C++; `where` names the artifact.
 void require_gpu(const std::vector<std::string>& archs, const std::string& where);
 
 // Whether Python may run programs on the GPU: the language that asked first may, since turns of one

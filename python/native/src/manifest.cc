@@ -164,12 +164,20 @@ Code code(const Field& body, const Field& program) {
   return result;
 }
 
+void check_decisions(const Field& program) {
+  if (!program.value.find("decisions")) return;
+  for (const Field& decision : program.at("decisions").items()) decision.members();
+}
+
 std::vector<Code> programs(const Field& body) {
   std::vector<Code> result{code(body, body)};
   check_order(body.at("weights"), result.front().weights);
   if (!body.value.find("alternatives")) return result;
+  std::vector<const char*> keys{"target", "library", "code", "weights"};
+  if (body.at("format_version").value.text == "6") keys.push_back("decisions");
   for (const Field& item : body.at("alternatives").items()) {
-    item.keys({"target", "library", "code", "weights"});
+    item.keys(keys);
+    check_decisions(item);
     result.push_back(code(body, item));
   }
   return result;
@@ -182,12 +190,11 @@ void check_format(const Field& body) {
                        "name a directory that library.export() wrote");
   }
   const json::Value* version = body.value.find("format_version");
-  bool known = version && version->kind == json::Kind::kNumber &&
-               (version->text == "2" || version->text == "3" || version->text == "4" ||
-                version->text == "5");
+  bool known = version && version->kind == json::Kind::kNumber && version->text.size() == 1 &&
+               version->text >= "2" && version->text <= "6";
   if (!known) {
     throw bad_artifact(body.where,
-                       "format version " + (version ? json::canonical(*version) : "none"), "2 to 5",
+                       "format version " + (version ? json::canonical(*version) : "none"), "2 to 6",
                        "install the release of tvm-sparse that wrote it, or export it again");
   }
 }
@@ -229,8 +236,8 @@ Manifest parse_manifest(const std::string& document, const std::string& where) {
                                 "bounds",  "threads",        "decisions"};
   const std::string& format = body.at("format_version").value.text;
   if (format != "2") keys.push_back("alternatives");
-  if (format == "4" || format == "5") keys.push_back("structure");
-  if (format == "5") keys.push_back("unaligned");
+  if (format >= "4") keys.push_back("structure");  // one digit: compared as a number
+  if (format >= "5") keys.push_back("unaligned");
   body.keys(keys);
   Manifest result;
   body.at("versions").keys({"tvm", "tvm_ffi", "tvm_sparse"});
@@ -245,7 +252,7 @@ Manifest parse_manifest(const std::string& document, const std::string& where) {
   if (!body.at("threads").null()) {
     result.threads = static_cast<int>(body.at("threads").integer(1, 4096));
   }
-  for (const Field& decision : body.at("decisions").items()) decision.members();
+  check_decisions(body);
   result.programs = programs(body);
   return result;
 }

@@ -118,13 +118,14 @@ std::shared_ptr<const Program> open_artifact(const std::string& directory,
   choose_threads(options.threads, verified.manifest.threads);
   start_engine();
   bool gpu = verified.manifest.on_gpu();
-  if (gpu) require_gpu(verified.manifest.programs.front().target.gpu_archs, directory);
+  const Code& code = verified.manifest.programs[verified.chosen];
+  if (gpu) require_gpu(code.target.gpu_archs, directory);
   std::string name = verified.library.loadable_name();
   ffi::Module module = open_program(name);
   if (verified.section) name = verified.section->loadable_name();
   auto* section = static_cast<char*>(weights_of(name));
   std::vector<ffi::Tensor> weights;
-  for (const Weight& weight : verified.manifest.programs[verified.chosen].weights) {
+  for (const Weight& weight : code.weights) {
     weights.push_back(borrowed(section + weight.offset, weight.shape, weight.dtype, kHost));
   }
   if (gpu) {

@@ -11,6 +11,7 @@
 #include "elf.h"
 #include "engine.h"
 #include "error.h"
+#include "gpu.h"
 #include "host.h"
 
 namespace tvm_sparse {
@@ -72,7 +73,8 @@ void check_host(const Target& target, const std::set<std::string>& here,
                      "compile for this CPU or for a smaller one such as x86-64-v3");
 }
 
-// The program with the most instruction sets that this machine has all of.
+// The program with the most instruction sets that this machine has all of; of several for GPUs the
+// best for the one that is here.
 size_t best_program(const std::vector<Code>& programs, const std::string& directory) {
   std::vector<size_t> order(programs.size());
   std::iota(order.begin(), order.end(), 0);
@@ -81,11 +83,15 @@ size_t best_program(const std::vector<Code>& programs, const std::string& direct
                    [&](size_t a, size_t b) { return count(a) < count(b); });
   std::set<std::string> here = cpu_features();
   check_host(programs[order.front()].target, here, directory);
-  size_t best = order.front();
+  std::vector<size_t> fitting;
+  std::vector<std::vector<std::string>> archs;
   for (size_t i : order) {
-    if (missing(programs[i].target, here).empty()) best = i;
+    if (!missing(programs[i].target, here).empty()) continue;
+    fitting.push_back(i);
+    archs.push_back(programs[i].target.gpu_archs);
   }
-  return best;
+  if (programs[fitting.front()].target.kind != "cuda") return fitting.back();
+  return fitting.size() > 1 ? fitting[best_for_gpu(archs, directory)] : fitting.front();
 }
 
 void check_names(const Manifest& manifest, const std::string& directory) {
