@@ -23,3 +23,7 @@ class ArtifactError(SparseError):
 
 class SlowKernelWarning(UserWarning):
     """Much of a compiled model's time goes to something that has no operator of ours."""
+
+
+class WidenedBytesWarning(UserWarning):
+    """Layers of a quantized model multiply wider numbers: the target has no operators of bytes."""

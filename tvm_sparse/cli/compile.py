@@ -131,7 +131,8 @@ def compile_command(
         fixed = constants(constant)
         promise = _promise(plan)
         with warnings.catch_warnings(), bars() as progress:
-            warnings.simplefilter("ignore", ts.errors.SlowKernelWarning)  # the summary has it
+            for told in (ts.errors.SlowKernelWarning, ts.errors.WidenedBytesWarning):
+                warnings.simplefilter("ignore", told)  # the summary has it
             progress("importing", 0, 1)
             model = load_model(
                 source,

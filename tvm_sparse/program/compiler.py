@@ -26,7 +26,7 @@ from tvm_sparse.base.targets import ResolvedTarget, is_launched, parse_target, p
 from tvm_sparse.comparison.profile import planned_kernels, profile_blindly
 from tvm_sparse.comparison.programs import call
 from tvm_sparse.comparison.reference import largest_error
-from tvm_sparse.errors import InputError, SlowKernelWarning
+from tvm_sparse.errors import InputError, SlowKernelWarning, WidenedBytesWarning
 from tvm_sparse.frontends.example_inputs import arguments
 from tvm_sparse.frontends.load import load
 from tvm_sparse.frontends.model import Model
@@ -114,6 +114,8 @@ def compile(
     SlowKernelWarning
         A kernel without an operator of ours takes more than a tenth of the time. It is measured
         where there is one and the configuration lets measure.
+    WidenedBytesWarning
+        Layers of a quantized model multiply wider numbers, as the target has no operators of bytes.
     """
     config = config or Config()
     config = config if precision is None else replace(config, precision=precision)
@@ -137,6 +139,8 @@ def compile(
             with phases.next():  # it is imported
                 pass
             library.alternatives += (_compiled(source, other, config, database, phases),)
+    if widened := library.decisions.told_of_floats():
+        warnings.warn(widened, WidenedBytesWarning, stacklevel=3)
     if config.precision != Config.precision:
         examples = None if example_inputs is None and kwargs is None else (example_inputs, kwargs)
         library.decisions.rounding = _rounding(library, source, resolved, config, examples)

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 DENSE = ("dense", "winograd", "tiles", "shifts", CUBLASLT)
 """Names of the candidates that do not care for zeros."""
 
+_NAMED = 3
+"""Layers that a phrase names."""
+
 ON_REQUEST = "compiled dense on request (sparse=False)"
 """Why a layer's zeros are not looked at."""
 
@@ -88,7 +91,8 @@ class Decisions:
     item); times of layers are those of one part. ``costs`` says which costs the models of a CPU
     were made of. ``masks`` are corners of the masks by layer, ``studied`` further candidates with
     their modelled times. ``histories`` are the searches behind tuned kernels. ``rounding`` is there
-    where the user asked for another precision.
+    where the user asked for another precision. ``in_floats`` are the quantized
+    layers that multiply no bytes, as the target has no operators of them.
     """
 
     records: list[Decision] = field(default_factory=list)
@@ -99,6 +103,7 @@ class Decisions:
     studied: dict[str, Studied] = field(default_factory=dict)
     histories: list[History] = field(default_factory=list)
     rounding: Rounding | None = None
+    in_floats: list[str] = field(default_factory=list)
 
     def add(self, decision: Decision) -> None:
         """Insert one record behind those of earlier layers."""
@@ -116,7 +121,15 @@ class Decisions:
         asked = sum(record.chosen == CUBLASLT for record in self.records)
         phrases = [self._gain(), f"{asked} dense by cuBLASLt where it is there" if asked else ""]
         phrases += [] if self.rounding is None else [self.rounding.phrase()]
-        return "; ".join(filter(None, phrases))
+        return "; ".join(filter(None, [*phrases, self.told_of_floats()]))
+
+    def told_of_floats(self) -> str:
+        """Return which quantized layers multiply no bytes; empty if none does."""
+        if not self.in_floats:
+            return ""
+        named = ", ".join(self.in_floats[:_NAMED])
+        named += f" and {more} more" if (more := len(self.in_floats) - _NAMED) > 0 else ""
+        return f"quantized, but no product of bytes, which this target has no operators of: {named}"
 
     def _gain(self) -> str:
         sparse = [d for d in self.records if d.chosen not in DENSE]

@@ -224,6 +224,8 @@ class _Lower:
             return found
         if found:
             self.chooser.notes.add(name, f"{call.ty.dtype}, though its input is quantized: {found}")
+            if not any(supported(numerics, self.chooser.target) for numerics in INTEGERS):
+                self.chooser.decisions.in_floats.append(name)
         return None
 
     def _emit(self, rewriter: Rewriter, call: relax.Call, weight: Any, layer: Layer, x: Any) -> Any:
