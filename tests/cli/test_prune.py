@@ -136,3 +136,21 @@ def test_what_no_file_can_be_pruned_with_is_refused(
     (here / "y.npz").mkdir()
     assert message in call("prune", *arguments, "--sparsity", 0.5, status=status).stderr
     assert not (here / "p.onnx").exists()
+
+
+def test_a_machine_chooses_the_pattern_of_each_layer(call, here):
+    (here / "wide.py").write_text(
+        "import torch\n"
+        "def net():\n"
+        "    torch.manual_seed(0)\n"
+        "    layers = torch.nn.Linear(1024, 1024), torch.nn.ReLU(), torch.nn.Linear(1024, 8)\n"
+        "    return torch.nn.Sequential(*layers).eval().half()\n",
+        encoding="utf-8",
+    )
+    base = ["prune", "wide:net", "-o", "p.safetensors", "--target", "cuda:h200"]
+    shape = ["--shape", "64,1024:float16"]
+    printed = call(*base, *shape, "--sparsity", 0.875).stdout
+    assert "block" in printed
+    assert (load_file("p.safetensors")["0.weight"] == 0).float().mean() == 0.875
+    for wrong in ([], [*shape, "--sparsity", 0.5, "--method", "block"], ["--sparsity", 0.5]):
+        assert "takes --sparsity and --shape" in call(*base, *wrong, status=2).stderr

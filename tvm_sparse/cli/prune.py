@@ -13,7 +13,17 @@ from tvm_sparse.base.new_files import whole
 from tvm_sparse.base.progress import bars
 from tvm_sparse.cli import console, outputs, tables
 from tvm_sparse.cli.calibration import MaybeCalibration, arrays, tensors
-from tvm_sparse.cli.options import Debug, FileOrFactory, Force, Json, Weights, is_onnx
+from tvm_sparse.cli.options import (
+    Debug,
+    FileOrFactory,
+    Force,
+    InputShape,
+    Json,
+    Shapes,
+    Weights,
+    example_inputs,
+    is_onnx,
+)
 
 if TYPE_CHECKING:
     from tvm_sparse.pruning.one_shot import Progress
@@ -34,7 +44,15 @@ RecipeFile = Annotated[
     typer.Option("--recipe", metavar="FILE", help="A recipe in YAML instead of a method."),
 ]
 MethodName = Annotated[
-    str, typer.Option(help="balanced, n_m, block, joint, unstructured, filters or deprune.")
+    str | None,
+    typer.Option(help="balanced, n_m, block, joint, unstructured, filters or deprune. [balanced]"),
+]
+Likes = Annotated[
+    str | None,
+    typer.Option(
+        "--target",
+        help="Give each layer the blocks, banks or 2:4 that this machine's model is fastest with.",
+    ),
 ]
 Sparsity = Annotated[
     float | None,
@@ -54,8 +72,10 @@ def prune_command(
     *,
     output: Output,
     weights: Weights = None,
-    method: MethodName = "balanced",
+    method: MethodName = None,
     sparsity: Sparsity = None,
+    target: Likes = None,
+    shape: Shapes = None,
     option: Settings = None,
     ignore: Ignore = None,
     recipe: RecipeFile = None,
@@ -68,13 +88,22 @@ def prune_command(
 
     Without calibration data the smallest weights go. With some, each layer keeps what its outputs
     need most, and the rest is adapted. Pruning in steps takes a training loop: see docs/pruning.md.
+    With --target, and --shape for the inputs, the machine's cost model chooses the pattern of each
+    layer, and leaves layers dense that gain nothing.
     """
+    if target and (method or option or recipe or sparsity is None or not shape):
+        raise typer.BadParameter(
+            "takes --sparsity and --shape, and no method", param_hint="--target"
+        )
     if recipe and (sparsity is not None or option or ignore):
         raise typer.BadParameter("says all of it; leave the others out", param_hint="--recipe")
     with console.errors(debug):
         file = is_onnx(source, weights)
         outputs.check_new_file(output, ".onnx" if file else ".safetensors", force=force)
-        plan = _recipe(recipe, method, sparsity, option or [], ignore or [])
+        if target is None:
+            plan = _recipe(recipe, method or "balanced", sparsity, option or [], ignore or [])
+        else:
+            plan = _suited(source, weights, (target, sparsity or 0.0), shape, tuple(ignore or ()))
         if file:
             pruner = _pruned_file(source, plan, calibration, output)
         else:
@@ -98,6 +127,33 @@ def _recipe(
     found = load_recipe(file)
     found.check_one_step(str(file))
     return found
+
+
+def _suited(
+    source: str,
+    weights: Path | None,
+    asked: tuple[str, float],
+    shape: list[InputShape] | None,
+    ignore: tuple[str, ...],
+) -> Recipe:
+    """Return the recipe that suits a target, which stands in ``asked`` before the sparsity."""
+    from tvm_sparse.frontends.files.safetensors import load_factory
+    from tvm_sparse.planning.suited import method_for
+    from tvm_sparse.pruning.recipe import Recipe
+    from tvm_sparse.pruning.schedule import OneShot
+
+    target, sparsity = asked
+    model = source if is_onnx(source, weights) else load_factory(source, weights).eval()
+    with bars() as progress:
+        method = method_for(
+            model,
+            example_inputs(shape, None),
+            target=target,
+            sparsity=sparsity,
+            ignore=ignore,
+            progress=progress,
+        )
+    return Recipe(method, OneShot(), ignore=ignore)
 
 
 def values(options: list[str]) -> dict[str, Any]:
