@@ -34,6 +34,7 @@ class Network(nn.Module):
 OPENED = {
     "closed": None,
     "batch": {"x": {0: Dim("b")}},
+    "batch and planes": {"x": {0: Dim("b"), 2: Dim("h"), 3: Dim("w")}},
 }
 
 

@@ -9,6 +9,7 @@ from tvm import relax
 
 from tvm_sparse.passes.bytes.fuse_tables import AnnotateLookUps
 from tvm_sparse.passes.lower.legalise import Legalise
+from tvm_sparse.passes.lower.order_parameters import OrderParameters
 from tvm_sparse.passes.lower.simplify_extents import SimplifyExtents
 
 
@@ -22,6 +23,7 @@ def fused(
     """
     return [
         Legalise(definitions),
+        OrderParameters(),
         SimplifyExtents(),
         *annotations,
         relax.transform.AnnotateTIROpPattern(),
@@ -30,5 +32,6 @@ def fused(
         relax.transform.DeadCodeElimination(),  # of which FuseOps would tell stderr
         relax.transform.FuseOps(),
         relax.transform.FuseTIR(),
+        OrderParameters(),
         relax.transform.DeadCodeElimination(),
     ]
