@@ -149,12 +149,9 @@ class Session:
         TensorError, SparseRuntimeError
             As :meth:`run`, or if an argument is missing, unknown or nested in another way.
         """
-        if not named and (spans := self._direct.spans(values)) is not None:
-            owned = self._owned(self._run(values), spans)
-            return self.structure.restore([tensors.to_torch(tensor) for tensor in owned])
-        if not named and all([hasattr(value, "__dlpack__") for value in values]):
-            return self.structure.restore(self.run(*values))
-        return self.structure.restore(self.run(*self.structure.bind(values, named)))
+        if named or not all([hasattr(value, "__dlpack__") for value in values]):
+            values = tuple(self.structure.bind(values, named))
+        return self.structure.restore(self.run(*values))
 
     def run(self, *values: Any) -> tuple[Any, ...]:
         """Run the program once on its tensors.
@@ -178,6 +175,8 @@ class Session:
         SparseRuntimeError
             If the program fails, for instance for want of memory.
         """
+        if (spans := self._direct.spans(values)) is not None:
+            return tuple([*map(tensors.to_torch, self._owned(self._run(values), spans))])
         if len(values) != len(self.inputs):
             expected = "; ".join([f"{len(self.inputs)}", *map(str, self.inputs)])
             raise TensorError("inputs", f"{len(values)} tensors", expected)
@@ -193,6 +192,7 @@ class Session:
         arguments = [accept(v, spec, dims, device, to) for v, spec, to in described]
         if self._open:
             extents.check(self.inputs, [a.shape for a in arguments], dims, self.bounds)
+            self._direct.learn([a.shape for a in arguments])
         home = "cpu"
         if device != "cpu":
             home = gpu.home(values[0]) if values else home

@@ -65,16 +65,46 @@ def test_programs_that_have_no_direct_calls(inputs, device):
     assert Direct(inputs, device, [64] * len(inputs)).spans(values) is None
 
 
-def test_open_extents_are_checked():
-    spec = TensorSpec("x", ("n", 4), "float32")
-    assert Direct([spec], "cpu", (64,)).spans([aligned(torch.ones(3, 4))]) is None
+OPEN = TensorSpec("x", ("n", 4), "float32")
 
 
-def returning(program, outputs=1):
+def test_shapes_with_open_extents_are_direct_once_they_are_known():
+    direct = Direct([OPEN], "cpu", (64,))
+    x, other = aligned(torch.ones(3, 4)), aligned(torch.ones(2, 4))
+    assert direct.spans([x]) is None
+    direct.learn([(3, 4)])
+    assert direct.spans([x]) == [(x.data_ptr(), 48)]
+    assert direct.spans([other]) is None
+    direct.learn([(2, 4)])
+    assert direct.spans([other]) == [(other.data_ptr(), 32)]
+    assert direct.spans([x]) is not None
+
+
+def test_the_oldest_of_many_shapes_is_forgotten():
+    direct = Direct([OPEN], "cpu", (64,))
+    for extent in range(1, 1026):
+        direct.learn([(extent, 4)])
+    assert direct.spans([aligned(torch.ones(1, 4))]) is None
+    assert direct.spans([aligned(torch.ones(2, 4))]) is not None
+
+
+def returning(program, outputs=1, **named):
     """Return a session that runs a Python function on its one input and a weight."""
     vm = {"main": program, "get_function_arity": {"main": 2}.__getitem__}
     specs = [TensorSpec(f"y{i}", (3, 4), "float32") for i in range(outputs)]
-    return Session(vm, [X], specs, [np.arange(12, dtype="float32").reshape(3, 4)])
+    inputs = named.pop("inputs", [X])
+    return Session(vm, inputs, specs, [np.arange(12, dtype="float32").reshape(3, 4)], **named)
+
+
+def test_extents_are_checked_whatever_was_called_before():
+    session = returning(lambda x, weight: x, inputs=[OPEN], bounds={"n": (2, 5)})
+    for extent in (3, 3, 5, 3):
+        x = aligned(torch.full((extent, 4), float(extent)))
+        assert torch.equal(session(x), x)
+        assert torch.equal(session(x=x), x)
+    for wrong in (torch.ones(6, 4), torch.ones(1, 4), torch.ones(3, 5), torch.ones(3, 4).double()):
+        with pytest.raises(TensorError, match="input x"):
+            session(aligned(wrong))
 
 
 @pytest.mark.parametrize("place", [0, 1])
