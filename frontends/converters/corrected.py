@@ -20,6 +20,7 @@ from tvm_sparse.frontends.converters import (  # noqa: F401 (they enter their co
     lookups,
     matrix_operators,
     norms,
+    padding,
     recurrences,
     reduction_operators,
     resize,
@@ -27,7 +28,7 @@ from tvm_sparse.frontends.converters import (  # noqa: F401 (they enter their co
     slices,
 )
 from tvm_sparse.frontends.converters.exact_products import exact_product
-from tvm_sparse.frontends.converters.extents import with_shape
+from tvm_sparse.frontends.converters.extents import decided, with_shape
 from tvm_sparse.frontends.converters.operators import CONVERTERS
 from tvm_sparse.frontends.converters.window_operators import max_pool_places
 from tvm_sparse.frontends.program.multiples import Importer
@@ -101,6 +102,7 @@ def _own(importer: ExportedProgramImporter, name: str, stock: Convert | None) ->
         result = None if own is None else own(importer, node)
         if result is None and stock is not None:
             result = stock(node)
+        result = decided(importer, node, result)
         return max_pool_places(importer, node, result) if name in _MAX_POOLS else result
 
     return convert

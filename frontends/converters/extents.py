@@ -9,11 +9,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from tvm import relax, te, tirx
-from tvm.sym import Analyzer
+from tvm import relax, tirx
 
 from tvm_sparse.errors import InputError
-from tvm_sparse.frontends.converters.operators import called, converter, dtype_of, emit
+from tvm_sparse.frontends.converters.operators import converter, dtype_of, emit
 from tvm_sparse.frontends.program.conditions import held
 from tvm_sparse.passes.graph.known_extents import KnownExtents
 
@@ -161,6 +160,14 @@ def _expression(extent: Any, names: Mapping[Any, Any]) -> Any | None:
     return make(*parts) if known and make is not None else None
 
 
+def decided(importer: Any, node: torch.fx.Node, result: Any) -> Any:
+    """Return what ``node`` computes of extents, as a number where their ranges allow one only."""
+    if not isinstance(node.meta.get("val"), torch.SymInt) or isinstance(result, int):
+        return result
+    simple = bounds(importer, node).simplify(result)
+    return int(simple) if isinstance(simple, tirx.IntImm) else result
+
+
 @converter("sym_max")
 def _larger(importer: Any, node: torch.fx.Node) -> Any:
     return _chosen(importer, node, tirx.max, max)
@@ -226,44 +233,6 @@ def _held(importer: Any, node: torch.fx.Node) -> Any:
     number = tirx.Select(truth, tirx.const(1, "int64"), tirx.const(0, "int64"))
     one = emit(importer, relax.op.arange(number, number + 1, 1, dtype="int64"))
     return emit(importer, relax.op.reshape(emit(importer, relax.op.astype(one, "bool")), ()))
-
-
-@converter("constant_pad_nd.default", "pad.default")
-def _padded(importer: Any, node: torch.fx.Node) -> Any | None:
-    """Pad by amounts that follow from open extents."""
-    given: Any = node.args[1]
-    rest: tuple[Any, ...] = node.args[2:]
-    mode = next((a for a in rest if isinstance(a, str)), "constant")
-    value = next((a for a in rest if isinstance(a, int | float)), 0.0)
-    if mode != "constant" or all(isinstance(n, int) for n in given):
-        return None
-    x = importer.env[node.args[0]]
-    amounts = [importer.env[n] if isinstance(n, torch.fx.Node) else n for n in given]
-    rank = len(x.ty.shape)
-    before, after = [0] * rank, [0] * rank
-    for i in range(len(amounts) // 2):
-        before[rank - 1 - i], after[rank - 1 - i] = amounts[2 * i : 2 * i + 2]
-    # As operands, so that an extent is one variable of the function.
-    return called(importer, node, functools.partial(_bordered, value), x, before, after)
-
-
-def _bordered(value: float, x: te.Tensor, before: list[Any], after: list[Any]) -> te.Tensor:
-    """Return ``x`` between elements ``value``.
-
-    Its extents are simplified, as those of a call's result are: ``max(n, 256)`` of a length
-    ``n + max(256 - n, 0)``. TVM compares them by their form when it fuses functions.
-    """
-    simplify = Analyzer().simplify
-    sides = [*zip(before, x.shape, after, strict=True)]
-    shape = [simplify(tirx.const(0, "int64") + sum(parts)) for parts in sides]
-
-    def at(*index: Any) -> Any:
-        places = [i - first for i, (first, _, _) in zip(index, sides, strict=True)]
-        pairs = [*zip(places, x.shape, strict=True)]
-        inside = tirx.all(*(tirx.all(p >= 0, p < extent) for p, extent in pairs))
-        return tirx.if_then_else(inside, x(*places), tirx.const(value, x.dtype))
-
-    return te.compute(shape, at, name="pad")
 
 
 @converter("squeeze.default", "squeeze.dim", "squeeze.dims")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -44,9 +44,9 @@ def exported_at_sizes(
 
     PyTorch refuses a model where it cannot prove a condition: ``n // 2 <= n``. It refuses sizes
     with which an extent inside the model is one, since it would lay out memory in another way. Here
-    every condition is asked at the sizes of its range, and the program is compared with the model
-    at those sizes that make some extent one. Where that is so from two or three on alone, and no
-    least size is given, the program begins there.
+    every condition is asked at the sizes of its range. The program is compared with the model at
+    those that make some extent one, or two strides equal. Where that is so from two or three on
+    alone, and no least size is given, the program begins there.
 
     Parameters
     ----------
@@ -79,8 +79,8 @@ def exported_at_sizes(
         for symbol, dim in dims.items():
             high = int_oo if dim.max >= int_oo else dim.max
             program.range_constraints[symbol] = ValueRanges(least[symbol], high)
-        whole = OpenExtents(program, read=False)
-        if whole.holds() and _same(module, program, call, axes, dims):
+        whole = OpenExtents(program, read=False, compared=True)
+        if whole.holds() and _same(module, program, call, axes, _told(program, dims, whole)):
             _refuse_raised(module, dims, least)
             return program
     return None
@@ -156,19 +156,22 @@ def _dims(program: Any, axes: list[dict[int, Any]]) -> dict[Any, Any] | None:
 
 
 def _same(
-    module: nn.Module, program: Any, call: Call, axes: list[dict[int, Any]], dims: Any
+    module: nn.Module,
+    program: Any,
+    call: Call,
+    axes: list[dict[int, Any]],
+    told: Iterable[tuple[Mapping[str, int], Mapping[Any, int]]],
 ) -> bool:
-    """Whether ``program`` gives what ``module`` gives where an extent inside of it is one."""
+    """Whether ``program`` gives what ``module`` gives at all sizes that are ``told``."""
     traced = program.module(check_guards=False)
     leaves, tree = pytree.tree_flatten(call)
-    for sizes in _telling(program, dims):
+    for sizes, values in told:
         inputs = [
             _resized(x, {a: sizes[d.__name__] for a, d in own.items()})
             for x, own in zip(leaves, axes, strict=True)
         ]
         args, named = tree.unflatten(inputs)
         try:
-            values = {symbol: sizes[dim.__name__] for symbol, dim in dims.items()}
             wanted, found = module(*args, **named), _run(traced, values, (args, named))
             torch.testing.assert_close(found, wanted, rtol=1e-3, atol=1e-4, equal_nan=True)
         except Exception:
@@ -183,17 +186,29 @@ def _run(traced: fx.GraphModule, values: Mapping[Any, int], call: Any) -> Any:
     )
 
 
-def _telling(program: Any, dims: Mapping[Any, Any]) -> Iterator[dict[str, int]]:
-    """Yield sizes by the names of dimensions: the smallest ones, those that make an extent one."""
+def _told(
+    program: Any, dims: Mapping[Any, Any], asked: OpenExtents
+) -> Iterator[tuple[dict[str, int], dict[Any, int]]]:
+    """Yield sizes by the names of dimensions, and by symbols.
+
+    These are the smallest ones, those that make an extent one, or lay out memory in another way.
+    """
     columns = {}
     for symbol, dim in dims.items():
         low = int(program.range_constraints[symbol].lower)
         lowest = [size for size in range(low, low + _LOWEST) if size <= dim.max]
-        solved = [size for size in solutions(program, symbol, 1) if size <= _FARTHEST]
-        columns[dim.__name__] = [*lowest, *dict.fromkeys(solved[:_ENDS] + solved[-_ENDS:])]
+        ones, otherwise = solutions(program, symbol, 1), sorted(asked.otherwise.get(symbol, ()))
+        columns[symbol] = list(dict.fromkeys([*lowest, *_ends(ones), *_ends(otherwise)]))
     for row in itertools.zip_longest(*columns.values()):
         pairs = zip(columns, row, strict=True)
-        yield {n: columns[n][-1] if size is None else size for n, size in pairs}
+        values = {n: columns[n][-1] if size is None else size for n, size in pairs}
+        yield {dims[symbol].__name__: size for symbol, size in values.items()}, values
+
+
+def _ends(sizes: Sequence[int]) -> list[int]:
+    """Return the first and the last sizes of those that are run."""
+    run = [size for size in sizes if size <= _FARTHEST]
+    return run[:_ENDS] + run[-_ENDS:]
 
 
 def _resized(x: Any, sizes: Mapping[int, int]) -> Any:

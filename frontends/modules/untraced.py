@@ -81,8 +81,15 @@ _KNOWN: tuple[tuple[str, tuple[str, str, str]], ...] = (
 )
 """What messages of the exporter mean: a pattern, and what to say: found, expected, to do."""
 
-_DECIDED = ("Constraints violated", "specialized it to be a constant", "Expected op to be '=='")
-"""What the exporter says where the model asks how large an open extent is."""
+_DECIDED = (
+    "Constraints violated",
+    "specialized it to be a constant",
+    "Expected op to be '=='",
+    "Dim with inconsistent",
+)
+"""What the exporter says where the model asks how large an open extent is.
+
+The last one it says of its own suggestion, which has no size."""
 
 _PLAIN = (
     (r"L\['(\w+)'\](?:\[[^\]]*\])*\.size\(\)\[(\d+)\]", r"axis \2 of '\1'"),

@@ -55,8 +55,16 @@ class OpenExtents:
     with the size of the example, and notes a condition that nobody reads. This class reads it.
     """
 
-    def __init__(self, program: torch.export.ExportedProgram, *, read: bool = True) -> None:
-        """Take the conditions that ``program`` was traced under as ``read``, or as new ones."""
+    def __init__(
+        self, program: torch.export.ExportedProgram, *, read: bool = True, compared: bool = False
+    ) -> None:
+        """Take the conditions that ``program`` was traced under as ``read``, or as new ones.
+
+        Where results are ``compared``, a condition on strides may fail: ``otherwise`` has the sizes
+        of each symbol with which one does.
+        """
+        self.otherwise: dict[Any, set[int]] = {}
+        self._compared = compared
         self._environments = environments_of(program)
         self._extents = _extents(program)
         self._ranges = dict(program.range_constraints)
@@ -111,8 +119,12 @@ class OpenExtents:
         condition = condition.xreplace(joined)
         symbols = sorted(condition.free_symbols, key=str)
         sizes = [sizes_in(self._ranges.get(symbol)) for symbol in symbols]
-        rows = (dict(zip(symbols, row, strict=True)) for row in _rows(sizes))
-        return all(bool(value_of(condition, row)) or self._has_one(row) for row in rows)
+        rows = [dict(zip(symbols, row, strict=True)) for row in _rows(sizes)]
+        failed = [row for row in rows if not value_of(condition, row) and not self._has_one(row)]
+        if failed and self._compared and _is_of_strides(condition) and len(symbols) == 1:
+            self.otherwise.setdefault(symbols[0], set()).update(row[symbols[0]] for row in failed)
+            return True
+        return not failed
 
     def _joins(self, condition: Any) -> bool:
         """Whether it says no more than that two extents are equal: PyTorch then has one of them."""
@@ -139,6 +151,16 @@ def _is_unlike_one(condition: Any) -> bool:
     """
     unequal = type(condition).__name__ == "Unequality"
     return unequal and any(part.is_number and float(part) in {0.0, 1.0} for part in condition.args)
+
+
+def _is_of_strides(condition: Any) -> bool:
+    """Whether two strides differ: memory is laid out in another way, or copied, where they do not.
+
+    PyTorch multiplies ``max(1, n)`` to strides.
+    """
+    largest = [e for e in sympy.preorder_traversal(condition) if type(e).__name__ == "Max"]
+    unequal = type(condition).__name__ == "Unequality"
+    return unequal and any(sympy.S.One in one.args for one in largest)
 
 
 def value_of(expression: Any, sizes: Mapping[Any, int]) -> Any:

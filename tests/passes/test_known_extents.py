@@ -63,3 +63,15 @@ def test_extremes_are_settled():
         tirx.min(N, M): "T.min(n, m)",
     }
     assert {str(known.simplify(e)) for e in settled} == set(settled.values())
+
+
+def test_one_value_in_a_range_is_a_number():
+    known = KnownExtents({N: (1, 128), M: (1, None)})
+    padded = N + tirx.floormod(-N, 128)
+    blocks = tirx.floordiv(padded, 128)
+    values = {padded: 128, blocks: 1, blocks + tirx.min(N, 0): 1, N - N: 0}
+    for expr, value in values.items():
+        assert str(known.simplify(expr)) == f"T.int64({value})"
+    for expr in (tirx.floordiv(N, 128), tirx.floordiv(M + 127, 128), tirx.min(M, 128)):
+        assert str(known.simplify(expr)) == str(expr)
+    assert str(known.simplify(M * blocks)) == "m"

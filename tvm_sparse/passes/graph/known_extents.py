@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import tvm_ffi
 from tvm import tirx
 from tvm.sym import Analyzer, ConstIntBound
@@ -42,11 +43,26 @@ class KnownExtents:
         return least is not None and least >= 0
 
     def simplify(self, extent: Any) -> Any:
-        """Return the simple form: ``n // 2`` for ``min(n // 2, n)`` of a positive ``n``."""
+        """Return the simple form: ``n // 2`` for ``min(n // 2, n)`` of a positive ``n``.
+
+        What has one value in all of a range is this number: ``(n + 127) // 128`` is 1 up to 128.
+        """
         if isinstance(extent, int):
             return extent
-        settled = tvm_ffi.structural_map(extent, ((tirx.Min, tirx.Max), self._one))
+        settled = tvm_ffi.structural_map(extent, (tuple(_NUMPY), self._number))
+        settled = tvm_ffi.structural_map(settled, ((tirx.Min, tirx.Max), self._one))
         return self.analyzer.simplify(settled)
+
+    def _number(self, expr: Any) -> Any:
+        """Return the only value of an expression of one variable, or the expression."""
+        variables = tirx.analysis.undefined_vars(expr)
+        low, high = self.ranges.get(variables[0], (0, None)) if len(variables) == 1 else (0, None)
+        if high is None or not 0 <= high - low < _MOST_VALUES:
+            return expr
+        values = _values(expr, np.arange(low, high + 1))
+        if values is None or np.any(values != values[0]):
+            return expr
+        return tirx.IntImm(str(expr.ty.dtype), int(values[0]))
 
     def _one(self, extreme: Any) -> Any:
         """Return that operand of an extreme which it always is, or the extreme itself."""
@@ -66,6 +82,33 @@ class KnownExtents:
                 return None
             total += factor * (end or 0)
         return total
+
+
+_MOST_VALUES = 1 << 16
+"""Sizes of a range that an expression is evaluated for."""
+
+_NUMPY = {
+    tirx.Add: np.add,
+    tirx.Sub: np.subtract,
+    tirx.Mul: np.multiply,
+    tirx.FloorDiv: np.floor_divide,
+    tirx.FloorMod: np.remainder,
+    tirx.Min: np.minimum,
+    tirx.Max: np.maximum,
+}
+
+
+def _values(expr: Any, sizes: np.ndarray) -> np.ndarray | None:
+    """Return an expression for each size of its only variable; None: it has another function."""
+    if isinstance(expr, tirx.Var):
+        return sizes
+    if isinstance(expr, tirx.IntImm):
+        return np.full_like(sizes, int(expr))
+    function = _NUMPY.get(type(expr))
+    if function is None:
+        return None
+    a, b = _values(expr.a, sizes), _values(expr.b, sizes)
+    return None if a is None or b is None else function(a, b)
 
 
 def _bound(expr: Any, *, up: bool) -> _Form | None:
