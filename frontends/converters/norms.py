@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from tvm import relax
+from tvm import relax, tirx
 
 from tvm_sparse.frontends.converters.operators import converter, emit
 
@@ -22,12 +22,35 @@ def _group_norm(importer: Any, node: torch.fx.Node) -> Any:
 @converter("layer_norm.default")
 def _layer_norm(importer: Any, node: torch.fx.Node) -> Any:
     x, shape, weight, bias, epsilon = _arguments(importer, node)
+    if not all(isinstance(n, int | tirx.IntImm) for n in shape):
+        return _open_norm(importer, x, list(range(-len(shape), 0)), (weight, bias), epsilon)
     affine = _affine(x, [int(n) for n in shape], weight, bias)
     axes, dtype, held = list(range(-len(shape), 0)), str(x.ty.dtype), str(affine[0].ty.dtype)
     if dtype == held:
         return emit(importer, relax.op.nn.layer_norm(x, *affine, axes, epsilon))
     wide = relax.op.nn.layer_norm(_as(importer, x, held), *affine, axes, epsilon)
     return _as(importer, emit(importer, wide), dtype)
+
+
+def _open_norm(
+    importer: Any, x: Any, axes: list[int], affine: tuple[Any, Any], epsilon: float
+) -> Any:
+    """Write the norm of open axes; sums are in single precision at least."""
+    dtype, op = str(x.ty.dtype), relax.op
+
+    def made(function: Any, *operands: Any) -> Any:
+        return emit(importer, function(*operands))
+
+    wide = dtype if dtype == "float64" else "float32"
+    x = x if dtype == wide else _as(importer, x, wide)
+    centred = made(op.subtract, x, emit(importer, op.mean(x, axes, keepdims=True)))
+    variance = emit(importer, op.mean(made(op.multiply, centred, centred), axes, keepdims=True))
+    shifted = made(op.add, variance, relax.const(epsilon, wide))
+    result = made(op.multiply, centred, made(op.rsqrt, shifted))
+    for given, join in zip(affine, (op.multiply, op.add), strict=True):
+        if given is not None:
+            result = made(join, result, _as(importer, given, wide))
+    return result if dtype == wide else _as(importer, result, dtype)
 
 
 @converter("_native_batch_norm_legit_no_training.default")

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
-from tvm import relax
+from tvm import relax, te, tirx
 
 from tvm_sparse.frontends.converters.axes import for_each_axis
 from tvm_sparse.frontends.converters.operators import converter, emit, filled
 from tvm_sparse.ops.contractions.im2col import Taps, im2col
+from tvm_sparse.ops.tensors.open_maxima import open_maxima
 from tvm_sparse.ops.tensors.window_maxima import ADAPTIVE, Windows, window_maxima
 
 
 @converter("adaptive_max_pool2d.default", "adaptive_max_pool3d.default")
 def _adaptive_max_pool(importer: Any, node: torch.fx.Node) -> Any:
     x, counts = importer.retrieve_args(node)
+    if _is_open(x, len(counts)):
+        return _open_maxima(
+            importer, x, lambda e, i: Windows.open_shares(e, counts[i]), len(counts)
+        )
     extents = [int(e) for e in list(x.ty.shape)[-len(counts) :]]
     axes = [Windows.shares(e, c) for e, c in zip(extents, counts, strict=True)]
     if _reads_places(node):
@@ -96,9 +102,14 @@ def max_pool_places(importer: Any, node: torch.fx.Node, pooled: Any) -> Any:
         return pooled
     arguments: list[Any] = list(importer.retrieve_args(node))
     x, kernel, *rest = arguments
-    stride, padding, dilation = filled(rest[:3], ([], 0, 1))
+    stride, padding, dilation, rounds_up = filled(rest[:4], ([], 0, 1, False))
     rank = 3 if "3d" in str(node.target) else 2
     sizes = [for_each_axis(value, rank) for value in (kernel, stride or kernel, padding, dilation)]
+    if _is_open(x, rank):
+        if rounds_up:
+            raise ValueError("with places, and a number of windows of an open axis rounded up")
+        own = [*zip(*sizes, strict=True)]
+        return _open_maxima(importer, x, lambda e, i: Windows.of(e, *own[i]), rank)
     counts = [int(e) for e in node.meta["val"][0].shape[-rank:]]
     extents = [int(e) for e in list(x.ty.shape)[-rank:]]
     axes = [Windows(e, c, *each) for e, c, *each in zip(extents, counts, *sizes, strict=True)]
@@ -108,6 +119,22 @@ def max_pool_places(importer: Any, node: torch.fx.Node, pooled: Any) -> Any:
 def _reads_places(node: torch.fx.Node) -> bool:
     """Whether something reads the second result of ``node``, or both."""
     return any(user.op != "call_function" or user.args[1:] != (0,) for user in node.users)
+
+
+def _is_open(x: Any, rank: int) -> bool:
+    """Whether one of the last ``rank`` axes of a tensor of the program is open."""
+    return not all(isinstance(extent, tirx.IntImm) for extent in list(x.ty.shape)[-rank:])
+
+
+def _open_maxima(importer: Any, x: Any, windows: Callable[[Any, int], Windows], rank: int) -> Any:
+    """Return the maxima with their places where extents are open: ``windows`` of each axis."""
+
+    def maxima(x: te.Tensor) -> list[te.Tensor]:
+        axes = [windows(extent, i) for i, extent in enumerate(list(x.shape)[-rank:])]
+        return open_maxima(x, axes)
+
+    call = importer.block_builder.call_te(maxima, x, primfunc_name_hint="open_maxima")
+    return emit(importer, call)
 
 
 def _maxima(importer: Any, x: Any, axes: list[Windows]) -> Any:

@@ -22,6 +22,7 @@ from torch.utils._sympy.value_ranges import ValueRanges
 from tvm_sparse.frontends.program.asked_conditions import CONDITIONS, Condition, place_of
 from tvm_sparse.frontends.program.decided_extents import environments_of, sizes_in, value_of
 from tvm_sparse.frontends.program.extent_names import names_of_extents
+from tvm_sparse.frontends.program.scattered import fill_what_they_write
 
 _TRIED = 12
 """Sizes of each extent that a condition of several ones is tried with."""
@@ -30,14 +31,15 @@ _TRIED = 12
 def conditions_of(program: torch.export.ExportedProgram) -> list[Condition]:
     """Return what the code of the model asked; of a program of somebody else, what PyTorch notes.
 
-    What PyTorch notes, it asserts too when such a program runs.
+    What PyTorch notes, it asserts too when such a program runs. What operators ask only when they
+    run is behind it.
     """
-    own = program.graph_module.meta.get(CONDITIONS)
-    if own is not None:
-        return list(own)
-    guards = [guard for env in environments_of(program) for guard in env.guards]
-    found = (Condition(g.expr, place_of(g.sloc.framework_loc)) for g in guards)
-    return [condition for condition in dict.fromkeys(found) if condition.place]
+    found = program.graph_module.meta.get(CONDITIONS)
+    if found is None:
+        guards = [guard for env in environments_of(program) for guard in env.guards]
+        found = (Condition(g.expr, place_of(g.sloc.framework_loc)) for g in guards)
+        found = [condition for condition in dict.fromkeys(found) if condition.place]
+    return [*found, *fill_what_they_write(program)]
 
 
 def failing(

@@ -33,11 +33,13 @@ class Windows:
     adaptive
         Instead, window ``o`` has the elements from ``floor(o * extent / count)`` to
         ``ceil((o + 1) * extent / count)``.
+
+    Extent, count and taps are numbers in :func:`window_maxima`.
     """
 
-    extent: int
-    count: int
-    taps: int
+    extent: Any
+    count: Any
+    taps: Any
     stride: int = 1
     before: int = 0
     dilation: int = 1
@@ -47,6 +49,19 @@ class Windows:
     def shares(extent: int, count: int) -> Windows:
         """Return ``count`` windows that cover the axis, as adaptive pooling has them."""
         taps = max(-(-(o + 1) * extent // count) - o * extent // count for o in range(count))
+        return Windows(extent, count, taps, adaptive=True)
+
+    @staticmethod
+    def of(extent: Any, taps: int, stride: int, before: int, dilation: int) -> Windows:
+        """Return as many windows as an open axis has, with a border of ``before`` at both ends."""
+        covered = (taps - 1) * dilation + 1
+        count = tirx.floordiv(extent + (2 * before - covered), stride) + 1
+        return Windows(extent, count, taps, stride, before, dilation)
+
+    @staticmethod
+    def open_shares(extent: Any, count: int) -> Windows:
+        """Return ``count`` windows that cover an open axis, with room for the largest one."""
+        taps = tirx.floordiv(extent + (count - 1), count) + 1
         return Windows(extent, count, taps, adaptive=True)
 
     def is_point(self) -> bool:
@@ -173,7 +188,7 @@ class _Row:
             with T.If(tirx.all(column >= 0, column < end)), T.Then():
                 value, where = variable(self.dtype), variable("int64")
                 value[0], where[0] = self.values[column], tirx.Cast("int64", self.places[column])
-                better = _replaces(value[0], where[0], best[0], place[0])
+                better = replaces(value[0], where[0], best[0], place[0])
                 with T.If(tirx.all(where[0] >= 0, better)), T.Then():
                     best[0] = value[0]
                     place[0] = where[0]
@@ -185,7 +200,7 @@ def _or_no_number(condition: Any, value: Any, lanes: int = 1) -> Any:
     return tirx.Select(tirx.LE(value, value), condition, filled(True, "bool", lanes))
 
 
-def _replaces(value: Any, where: Any, best: Any, place: Any) -> Any:
+def replaces(value: Any, where: Any, best: Any, place: Any) -> Any:
     """Whether a value is the new best: the first, larger, equal but earlier, or a later NaN."""
     number = tirx.any(value > best, tirx.all(tirx.EQ(value, best), where < place))
     later = tirx.Select(tirx.LE(best, best), tirx.const(True, "bool"), where > place)

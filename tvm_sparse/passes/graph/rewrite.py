@@ -60,7 +60,7 @@ def shape_of_type(ty: Any) -> Shape | None:
     if shape is None:
         return None
     values = shape.values if hasattr(shape, "values") else shape
-    return [int(v) if hasattr(v, "value") else v for v in values]
+    return [int(v) if isinstance(v, tirx.IntImm) else v for v in values]
 
 
 def static_shape(expr: relax.Expr) -> tuple[int, ...] | None:

@@ -1,0 +1,116 @@
+"""Windows with places, and norms, over open axes; what is written into a slice has to fill it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.export import Dim
+
+import tvm_sparse as ts
+from tests.cuda.kernels import needs_nvrtc
+from tests.modules import Apply
+from tvm_sparse.testing import emulate
+from tvm_sparse_runtime import TensorError
+
+CONFIG = ts.Config(measure=False, cache=False, tuned=False)
+PLANES = (2, 3, 8, 12)
+POOLS = {
+    "pairs": lambda x: F.max_pool2d(x, 2, return_indices=True),
+    "lines": lambda x: F.max_pool1d(x[:, :, 0], 3, 2, 1, return_indices=True),
+    "borders": lambda x: F.max_pool2d(x, 3, 2, 1, return_indices=True),
+    "far apart": lambda x: F.max_pool2d(x, (3, 2), 1, 1, 2, return_indices=True),
+    "unpooled": lambda x: F.max_unpool2d(
+        *F.max_pool2d(x, 2, return_indices=True), 2, output_size=x.shape[-2:]
+    ),
+    "volumes": lambda x: F.max_pool3d(x, 2, return_indices=True),
+    "shares": lambda x: F.adaptive_max_pool2d(x, (3, 2), return_indices=True),
+    "shares of lines": lambda x: F.adaptive_max_pool1d(x[:, :, 0], 4),
+    "shares alone": lambda x: F.adaptive_max_pool2d(x, (3, 3)),
+}
+
+
+def planes(width, seed=0):
+    """Return small integers, so that there are equal ones, and some that are no number."""
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randint(-3, 4, (*PLANES[:3], width), generator=generator).float()
+    return torch.where(torch.rand(x.shape, generator=generator) < 0.02, torch.nan, x)
+
+
+def compiled(function, x, axis, low, **options):
+    shapes = ({axis: Dim("n", min=low, max=60)},)
+    model = Apply(function)
+    return ts.compile(model, (x,), dynamic_shapes=shapes, config=CONFIG, **options)
+
+
+def same(found, wanted):
+    found, wanted = (y if isinstance(y, tuple | list) else (y,) for y in (found, wanted))
+    for a, b in zip(found, wanted, strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.grid(4)
+@pytest.mark.parametrize("name", POOLS)
+def test_places_of_maxima(name):
+    library = compiled(POOLS[name], planes(12), 3, 4)
+    for width in (4, 5, 12, 13, 31, 60):
+        x = planes(width, width)
+        same(library(x), POOLS[name](x))
+
+
+@needs_nvrtc
+def test_places_of_maxima_on_gpus():
+    library = compiled(POOLS["borders"], planes(12), 3, 4, target="cuda:sm_90")
+    for width in (4, 13):
+        x = planes(width, width)
+        emulation = emulate(library, x.numpy())
+        assert not emulation.report.findings
+        same([torch.from_numpy(y) for y in emulation.outputs], POOLS["borders"](x))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.float64])
+@pytest.mark.parametrize("axes", [1, 2])
+def test_norms_of_open_axes(axes, dtype):
+    def function(x):
+        scale, offset = x[0] * 0 + 2, x[1] * 0 + 1
+        scale, offset = (scale, offset) if axes == 2 else (scale[0], offset[0])
+        return F.layer_norm(x, x.shape[-axes:], scale, offset)
+
+    library = compiled(function, torch.randn(3, 4, 12, dtype=dtype), 2, 1)
+    tolerance = 2e-3 if dtype == torch.float16 else 1e-5
+    for width in (1, 2, 12, 33, 60):
+        x = torch.randn(3, 4, width, dtype=dtype) + 3
+        wanted = function(x)
+        torch.testing.assert_close(library(x), wanted, rtol=tolerance, atol=tolerance)
+
+
+SCATTERS = {
+    "from the begin": (lambda x, s: torch.slice_scatter(x, s, 1, 0, 4), 6, range(4, 60), 4),
+    "last ones": (lambda x, s: torch.slice_scatter(x, s, 1, -4), 6, range(4, 60), 4),
+    "to the end": (lambda x, s: torch.slice_scatter(x, s, 1, 2), 6, [6], 4),
+    "every other": (lambda x, s: torch.slice_scatter(x, s, 1, 1, None, 2), 6, [6, 7], 3),
+    "place": (lambda x, s: torch.select_scatter(x, s[:, 0], 1, 3), 6, range(4, 60), 4),
+    "place from the end": (
+        lambda x, s: torch.select_scatter(x, s[:, 0], 1, -2),
+        6,
+        [*range(2, 60)],
+        4,
+    ),
+}
+
+
+@pytest.mark.grid(3)
+@pytest.mark.parametrize("name", SCATTERS)
+def test_what_is_written_fills_its_slice(name):
+    function, example, fitting, columns = SCATTERS[name]
+    source = torch.arange(2.0 * columns).reshape(2, columns)
+    library = compiled(lambda x: function(x, source), torch.randn(2, example), 1, 1)
+    for size in (1, 2, 3, 4, 5, 6, 7, 8, 31):
+        x = torch.randn(2, size)
+        if size in fitting:
+            same(library(x), function(x, source))
+        else:
+            with pytest.raises((RuntimeError, IndexError)):
+                function(x, source)
+            with pytest.raises((TensorError, ts.SparseError), match=r"expected|traced where"):
+                library(x)
