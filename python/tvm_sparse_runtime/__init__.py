@@ -1,5 +1,6 @@
 """Load and run exported models without the compiler and without torch."""
 
+from .bound import Bound
 from .engine import start
 from .errors import RuntimeArtifactError, SparseRuntimeError, TensorError
 from .library import Library, load
@@ -10,6 +11,7 @@ from .spec import TensorSpec
 from .version import __version__
 
 __all__ = [
+    "Bound",
     "Library",
     "Manifest",
     "Pool",

@@ -209,6 +209,7 @@ def _load() -> None:
             "an NVIDIA driver and the CUDA 13 runtime",
             "install the driver, and pip install nvidia-cuda-runtime",
         ) from error
+    engine.function("tvm_sparse.watch_machines")()
 
 
 def _open_cudart() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from . import engine, gpu, libraries, trust, verification
+from .bound import Bound
 from .errors import RuntimeArtifactError, SparseRuntimeError, shown
 from .fields import DAMAGED
 from .manifest import FILE_NAME, WEIGHTS_SYMBOL, Manifest, Weight
@@ -60,6 +61,34 @@ class Library(Session):
         self.path, self.manifest = path, manifest
         self.libraries = libraries.used(manifest.decisions)
         self.place: Any = None
+
+    def bind(self, *values: Any) -> Bound:
+        """Bind the program to inputs on the GPU that stay where they are.
+
+        The whole call, from inputs to outputs, becomes one CUDA graph that uses these addresses:
+        one launch, and no copy. Write new numbers into the inputs, then call what this returns.
+        Each call overwrites the outputs of the one before.
+
+        Parameters
+        ----------
+        *values
+            One tensor on the GPU for each input, as :meth:`run` takes them: contiguous, at
+            multiples of 64 bytes. They are kept.
+
+        Returns
+        -------
+        bound
+            Called without arguments; for other tensors, bind again.
+
+        Raises
+        ------
+        TensorError
+            A tensor does not fit its specification, or would have to be copied.
+        SparseRuntimeError
+            The program is for CPUs, or cannot be one graph: it waits for the GPU, or hands out an
+            input or a weight.
+        """
+        return Bound(self, values)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return how another process makes it anew: from a copy of the artifact's files.

@@ -7,6 +7,7 @@
 
 #include "engine.h"
 #include "error.h"
+#include "gpu.h"
 #include "session.h"
 #include "threads.h"
 #include "trace.h"
@@ -114,6 +115,14 @@ struct tvm_sparse_outputs {
   std::vector<Record> records;
 };
 
+struct tvm_sparse_bound {
+  explicit tvm_sparse_bound(std::unique_ptr<const tvm_sparse::Bound> made)
+      : call(std::move(made)), outputs(call->outputs()) {}
+
+  std::unique_ptr<const tvm_sparse::Bound> call;
+  tvm_sparse_outputs outputs;
+};
+
 int tvm_sparse_abi_version(void) { return TVM_SPARSE_ABI_VERSION; }
 
 const char* tvm_sparse_version(void) { return TVM_SPARSE_VERSION; }
@@ -189,6 +198,34 @@ tvm_sparse_status tvm_sparse_run_on(tvm_sparse_library* library, void* stream,
     }
     *outputs = new tvm_sparse_outputs(library->session.run(inputs, count, stream));
   });
+}
+
+tvm_sparse_status tvm_sparse_bind(tvm_sparse_library* library, void* stream,
+                                  const tvm_sparse_tensor* inputs, size_t count,
+                                  tvm_sparse_bound** bound) {
+  return guarded([&] {
+    require(bound != nullptr, "bound");
+    *bound = nullptr;
+    require(library != nullptr, "library");
+    require(inputs != nullptr || count == 0, "inputs");
+    *bound = new tvm_sparse_bound(library->session.bind(inputs, count, stream));
+  });
+}
+
+tvm_sparse_status tvm_sparse_replay(const tvm_sparse_bound* bound, void* stream) {
+  return guarded([&] {
+    require(bound != nullptr, "bound");
+    tvm_sparse::Turn turn(stream);
+    bound->call->replay();
+  });
+}
+
+const tvm_sparse_outputs* tvm_sparse_bound_outputs(const tvm_sparse_bound* bound) {
+  return bound ? &bound->outputs : nullptr;
+}
+
+void tvm_sparse_bound_free(tvm_sparse_bound* bound) {
+  guarded([&] { delete bound; });
 }
 
 tvm_sparse_status tvm_sparse_trace(const tvm_sparse_library* library,

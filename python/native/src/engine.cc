@@ -139,6 +139,12 @@ ffi::Tensor empty(ffi::Shape shape, DLDataType dtype) {
 
 size_t nbytes(const ffi::Tensor& tensor) { return ffi::GetDataSize(tensor); }
 
+bool inside(const ffi::Tensor& tensor, const ffi::Tensor& other) {
+  auto begin = reinterpret_cast<uintptr_t>(other.data_ptr());
+  auto address = reinterpret_cast<uintptr_t>(tensor.data_ptr());
+  return begin <= address && address < begin + nbytes(other);
+}
+
 std::string dtype_name(const ffi::Tensor& tensor) {
   return std::string(ffi::DLDataTypeToString(tensor.dtype()));
 }

@@ -48,6 +48,9 @@ tvm::ffi::Tensor empty(tvm::ffi::Shape shape, DLDataType dtype);
 
 size_t nbytes(const tvm::ffi::Tensor& tensor);
 
+// Whether `tensor` begins in the memory of `other`.
+bool inside(const tvm::ffi::Tensor& tensor, const tvm::ffi::Tensor& other);
+
 std::string dtype_name(const tvm::ffi::Tensor& tensor);
 
 }  // namespace tvm_sparse

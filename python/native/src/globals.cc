@@ -3,6 +3,7 @@
 
 #include "apart.h"
 #include "blas.h"
+#include "bound.h"
 #include "crew.h"
 #include "engine.h"
 #include "gpu.h"
@@ -19,6 +20,8 @@ TVM_FFI_STATIC_INIT_BLOCK() {
   publish("tvm_sparse.use_threads", Function::FromTyped(use_threads));
   publish("tvm_sparse.threads_used", Function::FromTyped(threads_used));
   publish("tvm_sparse.taken_by_python", Function::FromTyped(taken_by_python));
+  publish("tvm_sparse.watch_machines", Function::FromTyped(watch_machines));
+  publish("tvm_sparse.bound", Function::FromTyped(bound));
   publish("tvm_sparse.blas.linear", Function::FromTyped(linear));
   publish("tvm_sparse.blas.library", Function::FromTyped(blas_library));
 }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstdlib>
 
+#include "bound.h"
 #include "engine.h"
 #include "error.h"
 
@@ -46,6 +47,7 @@ void load_cuda() {
                 "an NVIDIA driver and the CUDA 13 runtime",
                 "install the driver, and pip install nvidia-cuda-runtime");
   }
+  watch_machines();
   done = true;
 }
 

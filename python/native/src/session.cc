@@ -17,12 +17,6 @@ namespace {
 
 namespace ffi = tvm::ffi;
 
-bool inside(const ffi::Tensor& tensor, const ffi::Tensor& other) {
-  auto begin = reinterpret_cast<uintptr_t>(other.data_ptr());
-  auto address = reinterpret_cast<uintptr_t>(tensor.data_ptr());
-  return begin <= address && address < begin + nbytes(other);
-}
-
 // `tensor`, copied if it lies in borrowed memory: a program may hand out its input.
 ffi::Tensor kept(const ffi::Tensor& tensor, const std::vector<ffi::Tensor>& arguments) {
   for (const ffi::Tensor& argument : arguments) {
@@ -70,6 +64,23 @@ std::vector<ffi::Tensor> Session::run(const tvm_sparse_tensor* inputs, size_t co
   if (stays) return results;
   for (ffi::Tensor& result : results) result = copied(result, kHost);
   return results;
+}
+
+std::unique_ptr<const Bound> Session::bind(const tvm_sparse_tensor* inputs, size_t count,
+                                           void* stream) {
+  if (!program_->manifest.on_gpu()) {
+    throw Error(TVM_SPARSE_BAD_ARGUMENT, "bind", "a program for CPUs", "one for a GPU");
+  }
+  Turn turn(stream);
+  std::vector<ffi::Tensor> arguments = accepted(program_->manifest, inputs, count);
+  for (size_t i = 0; i < count; ++i) {
+    if (inputs[i].device == TVM_SPARSE_CUDA && arguments[i].data_ptr() == inputs[i].data) continue;
+    throw Error(TVM_SPARSE_BAD_TENSOR, "input " + program_->manifest.inputs[i].name,
+                "would be copied", "memory of the GPU that begins on a multiple of 64 bytes");
+  }
+  for (const ffi::Tensor& weight : program_->weights) arguments.push_back(weight);
+  std::lock_guard<std::mutex> lock(mutex_);
+  return std::make_unique<const Bound>(main_, arguments);
 }
 
 // Calls take turns, so the next one's copies follow what this one computes.

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "bound.h"
 #include "engine.h"
 #include "manifest.h"
 #include "tvm_sparse/runtime.h"
@@ -31,6 +32,8 @@ class Session {
   // One call at a time; shares no memory with inputs or weights.
   // A program for a GPU runs on `stream`, null for the default one.
   std::vector<tvm::ffi::Tensor> run(const tvm_sparse_tensor* inputs, size_t count, void* stream);
+  // A call whose inputs, on the GPU, stay where they are; it is captured on `stream`'s turn.
+  std::unique_ptr<const Bound> bind(const tvm_sparse_tensor* inputs, size_t count, void* stream);
 
  private:
   std::vector<tvm::ffi::Tensor> checked(std::vector<tvm::ffi::Tensor> arguments);

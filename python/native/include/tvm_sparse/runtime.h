@@ -40,6 +40,8 @@ typedef enum {
 typedef struct tvm_sparse_library tvm_sparse_library;
 /*! \brief What one call gave. */
 typedef struct tvm_sparse_outputs tvm_sparse_outputs;
+/*! \brief A call whose inputs and outputs stay where they are. */
+typedef struct tvm_sparse_bound tvm_sparse_bound;
 
 /*! \brief How to open; tvm_sparse_default_options() fills it in. */
 typedef struct {
@@ -153,6 +155,25 @@ TVM_SPARSE_API tvm_sparse_status tvm_sparse_run(tvm_sparse_library* library,
 TVM_SPARSE_API tvm_sparse_status tvm_sparse_run_on(tvm_sparse_library* library, void* stream,
                                                    const tvm_sparse_tensor* inputs, size_t count,
                                                    tvm_sparse_outputs** outputs);
+
+/*!
+ * \brief Bind a program for a GPU to inputs that stay where they are.
+ *
+ * The whole call becomes one CUDA graph, which reads these addresses whenever it is replayed: fill
+ * the memory anew before. Whoever frees it must not replay any more. A few programs cannot be
+ * bound; the error says why.
+ * \param inputs Tensors on the GPU that need not be copied.
+ * \param bound Where to put the call; null is put there if this fails.
+ */
+TVM_SPARSE_API tvm_sparse_status tvm_sparse_bind(tvm_sparse_library* library, void* stream,
+                                                 const tvm_sparse_tensor* inputs, size_t count,
+                                                 tvm_sparse_bound** bound);
+/*! \brief Put a bound call on a stream, and return. Its outputs are overwritten. */
+TVM_SPARSE_API tvm_sparse_status tvm_sparse_replay(const tvm_sparse_bound* bound, void* stream);
+/*! \brief Return the outputs of every replay, on the GPU, which live as long as \p bound. */
+TVM_SPARSE_API const tvm_sparse_outputs* tvm_sparse_bound_outputs(const tvm_sparse_bound* bound);
+/*! \brief Let go of a bound call; null is let through. */
+TVM_SPARSE_API void tvm_sparse_bound_free(tvm_sparse_bound* bound);
 
 /*!
  * \brief Run the program some times, after once that warms up, and write when each kernel ran.

@@ -73,6 +73,29 @@ class Outputs {
   detail::Owned<tvm_sparse_outputs, tvm_sparse_outputs_free> handle_;
 };
 
+/*! \brief A call whose inputs and outputs stay where they are, on the GPU. */
+class Bound {
+ public:
+  explicit Bound(tvm_sparse_bound* handle) : handle_(handle) {}
+
+  /*! \brief Put it on a cudaStream_t, null for the default one. \throws RuntimeError */
+  void operator()(void* stream = nullptr) const {
+    detail::check(tvm_sparse_replay(handle_.get(), stream));
+  }
+
+  size_t size() const { return tvm_sparse_outputs_count(tvm_sparse_bound_outputs(handle_.get())); }
+
+  /*! \brief An output of every replay. */
+  const tvm_sparse_tensor& operator[](size_t index) const {
+    auto* tensor = tvm_sparse_outputs_get(tvm_sparse_bound_outputs(handle_.get()), index);
+    if (!tensor) throw std::out_of_range("no output " + std::to_string(index));
+    return *tensor;
+  }
+
+ private:
+  detail::Owned<tvm_sparse_bound, tvm_sparse_bound_free> handle_;
+};
+
 /*! \brief An opened artifact. One call at a time; threads that run side by side have a clone each.
  */
 class Library {
@@ -109,6 +132,17 @@ class Library {
     detail::check(
         tvm_sparse_run_on(handle_.get(), stream, tensors.data(), tensors.size(), &outputs));
     return Outputs(outputs);
+  }
+
+  /*!
+   * \brief Bind to inputs on the GPU that stay where they are: one CUDA graph, replayed.
+   * \throws RuntimeError if an input would be copied, or the program cannot be bound.
+   */
+  Bound bind(const std::vector<TensorView>& inputs, void* stream = nullptr) {
+    std::vector<tvm_sparse_tensor> tensors = plain(inputs);
+    tvm_sparse_bound* bound = nullptr;
+    detail::check(tvm_sparse_bind(handle_.get(), stream, tensors.data(), tensors.size(), &bound));
+    return Bound(bound);
   }
 
   /*!
