@@ -81,3 +81,9 @@ def test_what_zeros_would_gain_in_patterns_of_tensor_cores(call, call_json, here
     assert second["regular"] == {}
     printed = call("explain", here / "zeros.pt2", "--target", "cuda:sm_90a").stdout
     assert "by the model: block 64x64" in " ".join(printed.split())
+
+
+def test_one_program_is_explained(call, here):
+    torch.export.save(torch.export.export(nn.Linear(8, 8), (torch.zeros(1, 8),)), here / "one.pt2")
+    said = call("explain", here / "one.pt2", "--target", "cuda:sm_80,sm_90a", status=1).stderr
+    assert "'cuda:sm_80,sm_90a' is 2 programs" in " ".join(said.split())

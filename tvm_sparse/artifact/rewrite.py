@@ -26,7 +26,7 @@ def rewritten(artifact: Path, output: Path, packed: Packed, *, force: bool = Fal
     """Write a copy of ``artifact``, which is verified, whose weights are those of ``packed``."""
     output = Path(output).absolute()
     check_place(output, force)
-    with verification.opened(Path(artifact)) as (old, (code, _)):
+    with verification.opened(Path(artifact), ask_gpu=False) as (old, (code, _)):
         document = _recipe(artifact, old)
         arrays = packed(old, document)
         with written(output) as place:

@@ -73,13 +73,13 @@ def explain_command(
 
         rows: list[bench.Row] = []
         missing: dict[str, str] = {}
+        made_for = parse_target(target)
         with bars() as progress:
             model = load_model(
                 source, target=target, shapes=shape, files=input, weights=weights, bounds=bound
             )
             library = ts.compile(model, target=target, progress=progress)
             advice = advise(model, library, progress=progress)
-            made_for = parse_target(target)
             if whole and made_for.runs_here:
                 place = place_of(made_for.target, made_for.runs_here, target)
                 ours = bench.with_dense(library, model, progress)
