@@ -68,7 +68,7 @@ def divisors(extent: int, most: int) -> list[int]:
 def extent(sch: s_tir.Schedule, loop: LoopRV) -> Any:
     """Return a loop's static extent, or ``None`` if it is symbolic."""
     value = sch.get(loop).extent
-    return int(value) if hasattr(value, "value") else None
+    return int(value) if isinstance(value, tirx.IntImm) else None
 
 
 def static_extent(loop: tirx.For) -> int:
@@ -129,7 +129,7 @@ def nbytes(buffer: Any) -> int:
 
 
 def _product(extents: Iterable[Any]) -> int:
-    return math.prod(int(e) if hasattr(e, "value") else 1 for e in extents)
+    return math.prod(int(e) if isinstance(e, tirx.IntImm) else 1 for e in extents)
 
 
 def inline(sch: s_tir.Schedule, keep: tuple[str, ...] = ()) -> None:
@@ -160,7 +160,7 @@ def _is_shared_number(sch: s_tir.Schedule, block: BlockRV) -> bool:
 
 def _is_one_point(sch: s_tir.Schedule, block: BlockRV) -> bool:
     extents = [v.dom.extent for v in sch.get(block).iter_vars]
-    return all(hasattr(e, "value") and int(e) == 1 for e in extents)
+    return all(isinstance(e, tirx.IntImm) and int(e) == 1 for e in extents)
 
 
 def _grows(sch: s_tir.Schedule, block: BlockRV) -> bool:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tvm import s_tir
+from tvm import s_tir, tirx
 
 from tvm_sparse.schedules.blocks import LoopRV
 
@@ -31,7 +31,7 @@ def factors(sch: s_tir.Schedule, loop: LoopRV, inner: Sequence[int], tunable: bo
     which begin with this one.
     """
     value = sch.get(loop).extent
-    extent, size = int(value) if hasattr(value, "value") else 0, math.prod(inner)
+    extent, size = int(value) if isinstance(value, tirx.IntImm) else 0, math.prod(inner)
     if not tunable or not extent or extent % size:
         return [None, *inner]
     begin = [extent // size, *inner]
@@ -51,7 +51,7 @@ def near_and_far(
     extent becomes two in any case, and their extents a decision that begins with ``near``.
     """
     value = sch.get(loop).extent
-    extent = int(value) if hasattr(value, "value") else None
+    extent = int(value) if isinstance(value, tirx.IntImm) else None
     if extent is None or not tunable:
         if near == 1:
             return [loop], []

@@ -119,23 +119,40 @@ def _corrected(importer: ExportedProgramImporter, name: str, convert: Convert) -
         except SparseError:
             raise
         except Exception as error:
-            raise InputError(
-                layer_of(node),
-                f"operator '{operator_name(node.target)}' cannot be imported{_use(node, error)}",
-                "a use of it that the page 'Supported operators' lists",
-                "write the layer with other operators, or compile the model without it",
-            ) from error
+            raise _refused(node, error) from error
         _check(node, name, node.meta.get("val"), getattr(result, "ty", None))
         return result
 
     return converted
 
 
-def _use(node: torch.fx.Node, error: Exception) -> str:
-    """Return in parentheses what an error says, or what the operator is given."""
-    given = (shown_value(arg) for arg in node.args)
+def _refused(node: torch.fx.Node, error: Exception) -> InputError:
+    """Return what to tell of an operator whose converter fails: its open axes, if it has any."""
+    where, operator = layer_of(node), f"operator '{operator_name(node.target)}'"
     own = said(error) if isinstance(error, ValueError | AssertionError | RuntimeError) else ""
-    return aside(own or f"of {', '.join(text for text in given if text)}")
+    axes = [text for arg in node.args if (text := _open_axes(arg))]
+    if axes and not own:
+        return InputError(
+            where,
+            f"{operator} cannot be imported with {', '.join(axes)} open",
+            "one size of each",
+            "leave these axes out of dynamic_shapes, or fix them by --shape",
+        )
+    given = ", ".join(text for arg in node.args if (text := shown_value(arg)))
+    return InputError(
+        where,
+        f"{operator} cannot be imported{aside(own or f'of {given}')}",
+        "a use of it that the page 'Supported operators' lists",
+        "write the layer with other operators, or compile the model without it",
+    )
+
+
+def _open_axes(argument: Any) -> str:
+    """Return which axes of a tensor are open; nothing of anything else."""
+    value = argument.meta.get("val") if isinstance(argument, torch.fx.Node) else argument
+    shape = value.shape if isinstance(value, torch.Tensor) else ()
+    axes = [str(axis) for axis, extent in enumerate(shape) if not isinstance(extent, int)]
+    return f"axis {' and '.join(axes)} of {shown_value(value)}" if axes else ""
 
 
 def shown_value(argument: Any) -> str:

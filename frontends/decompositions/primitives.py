@@ -132,8 +132,10 @@ def _open_room(size: Sequence[Any], *_: Any, dtype: torch.dtype | None = None, *
 
 @rule(aten.arange.start_step)
 def _steps(start: Any, end: Any, step: Any = 1, *, dtype: Any = None, **_: Any) -> Any:
-    """TVM counts the elements of a negative or broken step wrongly."""
-    if not isinstance(step, int | float) or step == 1:
+    """TVM counts the elements of a negative, broken or open step wrongly, or in floats."""
+    if not isinstance(step, int | float | torch.SymInt):
+        return NotImplemented
+    if isinstance(step, int | float) and step == 1:
         return NotImplemented
     whole = all(isinstance(v, int | torch.SymInt) for v in (start, end, step))
     dtype = dtype or (torch.int64 if whole else torch.get_default_dtype())

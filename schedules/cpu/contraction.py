@@ -223,7 +223,7 @@ def _open_tiles(
     spans = least(nest.axis)
     if nest.operator == "matmul":
         columns = axes[len(nest.lead)].dom.extent
-        spans += [] if hasattr(columns, "value") else [(columns, LANES)]
+        spans += [] if isinstance(columns, tirx.IntImm) else [(columns, LANES)]
     if not spans:
         return []
     others = [1 - nest.axis] if nest.operator != "matmul" and len(nest.lead) == 2 else []

@@ -38,7 +38,7 @@ def is_large(sch: s_tir.Schedule, block: BlockRV) -> bool:
     Open extents count as many, but that of a first axis, which is a batch.
     """
     axes = [axis.dom.extent for axis in sch.get(block).iter_vars]
-    still_open = [i for i, extent in enumerate(axes) if not hasattr(extent, "value")]
+    still_open = [i for i, extent in enumerate(axes) if not isinstance(extent, tirx.IntImm)]
     batch = still_open[:1] == [0] and isinstance(axes[0], tirx.Var)
     many = OPEN_ROWS ** (len(still_open) - batch)
     return b.flops(sch, block) * many > 2 * PARALLEL_POINTS

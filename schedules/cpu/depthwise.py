@@ -140,7 +140,7 @@ def _vectors(sch: s_tir.Schedule, channel: LoopRV, tunable: bool) -> tuple[Any, 
 def _input_width(sch: s_tir.Schedule, anchor: BlockRV, axis: int) -> float:
     """Return the extent of the input's axis ``axis``; infinite if it is symbolic."""
     extent = sch.get(anchor).reads[0].source.shape[axis]
-    return int(extent) if hasattr(extent, "value") else math.inf
+    return int(extent) if isinstance(extent, tirx.IntImm) else math.inf
 
 
 def _unrolled(

@@ -68,7 +68,7 @@ def _is_one(part: Any) -> bool:
 
 
 def _equal(a: Any, b: Any) -> bool:
-    return hasattr(a, "value") and hasattr(b, "value") and int(a) == int(b)
+    return isinstance(a, tirx.IntImm) and isinstance(b, tirx.IntImm) and int(a) == int(b)
 
 
 def last_loop(sch: s_tir.Schedule, loops: list[LoopRV], most: int) -> tuple[LoopRV, int]:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from tvm import s_tir
+from tvm import s_tir, tirx
 
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.marks import GROUP, OPERATOR, ROWS
@@ -62,7 +62,7 @@ class Nest:
             *lead, block, inner = loops[:spatial]
             features = LANES * b.extent(sch, block)
         step = sch.get(anchor).writes[0].region[-1].extent
-        in_vectors = int(step) > 1 if hasattr(step, "value") else False
+        in_vectors = int(step) > 1 if isinstance(step, tirx.IntImm) else False
         share = b.extent(sch, inner) if in_vectors else 1
         flops = b.flops(sch, anchor) * (int(step) if in_vectors else 1)
         rows = math.prod(b.extent(sch, loop) or 1 for loop in lead)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tvm import s_tir
+from tvm import s_tir, tirx
 
 from tvm_sparse.machine.vector import SUM_BITS
 from tvm_sparse.schedules import blocks as b
@@ -34,8 +34,7 @@ def images_first(sch: s_tir.Schedule, anchor: BlockRV, others: list[LoopRV], cac
     if (batch or 1) == 1:
         return 0
     shapes = (read.source.ty.shape for read in sch.get(anchor).reads)
-    static = (
-        [int(e) for e in shape] for shape in shapes if all(hasattr(e, "value") for e in shape)
-    )
+    known = (shape for shape in shapes if all(isinstance(e, tirx.IntImm) for e in shape))
+    static = ([int(e) for e in shape] for shape in known)
     images = [4 * math.prod(shape) for shape in static if shape[0] == batch]
     return int(max(images, default=0) > cache)

@@ -196,7 +196,7 @@ def _shift(condition: tirx.LT, loops: _Loops) -> _Shift | None:
     start = loops.analyzer.simplify(placed(index, dict.fromkeys(loops.tile, 0)))
     end = placed(index, {var: inner - 1 for var, inner in loops.tile.items()})
     beyond = loops.analyzer.simplify(end - start)
-    if not hasattr(beyond, "value") or int(beyond) <= 0:
+    if not isinstance(beyond, tirx.IntImm) or int(beyond) <= 0:
         return None
     if not static:  # there is enough for a tile
         latest = extent - tirx.const(int(beyond) + 1, dtype)

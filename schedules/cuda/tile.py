@@ -152,7 +152,7 @@ def store_tile(parts: Parts, threads: t.Threads) -> None:
     """Write the epilogue's tile to global memory in the widest pieces that its rows allow."""
     sch = parts.sch
     features = sch.get(parts.last).iter_vars[-1].dom.extent
-    known = math.gcd(int(features), parts.tile[1]) if hasattr(features, "value") else 1
+    known = math.gcd(int(features), parts.tile[1]) if isinstance(features, tirx.IntImm) else 1
     vector = t.vector_width(sch, parts.last, known)
     step = t.spread(sch, sch.get_loops(parts.last)[-2:], threads, vector)
     sch.unroll(step)

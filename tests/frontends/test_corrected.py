@@ -42,6 +42,18 @@ def test_a_conversion_to_another_shape_is_refused(monkeypatch):
         from_exported(program)
 
 
+def test_the_open_axes_of_an_operator_without_converter_are_named(monkeypatch):
+    def closed(importer, node):
+        return int(importer.env[node.args[0]].ty.shape[1])
+
+    monkeypatch.setitem(CONVERTERS, "relu.default", closed)
+    shapes = ({1: torch.export.Dim("n")},)
+    program = torch.export.export(nn.ReLU(), (torch.randn(2, 4),), dynamic_shapes=shapes)
+    told = r"relu.* cannot be imported with axis 1 of float32\[2, \?\] open; expected one size"
+    with pytest.raises(InputError, match=told):
+        from_exported(program)
+
+
 def test_extents():
     from tvm import tirx
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
+import sympy
 import torch
 from torch import nn
 from torch.export import Dim
 
 import tvm_sparse as ts
 from tests.modules import Apply
-from tvm_sparse.frontends.program.decided_extents import OpenExtents, solutions
+from tvm_sparse.frontends.program.decided_extents import OpenExtents, environments_of, solutions
 from tvm_sparse.frontends.quiet import quiet
 
 CONFIG = ts.Config(measure=False, cache=False, tuned=False)
@@ -55,6 +58,25 @@ def test_a_factor_of_one_may_be_left_out():
     )
     with quiet():
         program.run_decompositions(rule)
+
+
+class Added(nn.Module):
+    def forward(self, x, y):
+        return x + y
+
+
+@pytest.mark.parametrize(("most", "holds"), [(128, True), (129, False)])
+def test_a_condition_on_a_joined_extent_has_the_range_of_the_other(most, holds):
+    both = {0: Dim.DYNAMIC(min=2, max=most)}, {0: Dim.DYNAMIC(min=2, max=most)}
+    given = torch.rand(9, 4), torch.rand(9, 4)
+    program = torch.export.export(Added(), given, dynamic_shapes=both)
+    (environment,) = environments_of(program)
+    ((joined, kept),) = environment.replacements.items()
+    program.range_constraints.pop(joined, None)
+    assert kept in program.range_constraints
+    opened = OpenExtents(program)
+    environment.guards.append(SimpleNamespace(expr=sympy.Eq(joined, sympy.Min(128, joined))))
+    assert opened.holds() == holds
 
 
 def test_sizes_that_make_an_extent_one():

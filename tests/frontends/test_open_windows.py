@@ -84,6 +84,18 @@ def test_norms_of_open_axes(axes, dtype):
         torch.testing.assert_close(library(x), wanted, rtol=tolerance, atol=tolerance)
 
 
+def test_bags_of_an_open_number_of_rows():
+    table = torch.arange(20.0).reshape(5, 4)
+
+    def function(x):
+        return F.embedding_bag(x.abs().long() % 5, table)
+
+    library = compiled(function, torch.randn(3, 12), 1, 2)
+    for size in (2, 3, 12, 33):
+        x = 9 * torch.randn(3, size)
+        torch.testing.assert_close(library(x), function(x))
+
+
 SCATTERS = {
     "from the begin": (lambda x, s: torch.slice_scatter(x, s, 1, 0, 4), 6, range(4, 60), 4),
     "last ones": (lambda x, s: torch.slice_scatter(x, s, 1, -4), 6, range(4, 60), 4),

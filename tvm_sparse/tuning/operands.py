@@ -77,7 +77,7 @@ def unmeasurable(func: tirx.PrimFunc) -> str | None:
     TVM's search takes fixed extents only. What suits open ones is chosen when compiling.
     """
     for param in func.params:
-        if not all(hasattr(e, "value") for e in getattr(param, "shape", [param])):
+        if not all(isinstance(e, tirx.IntImm) for e in getattr(param, "shape", [param])):
             return "its extents are open; tune the model with its shapes fixed, as with --shape"
         if str(param.dtype) not in DTYPES:
             return f"dtype {param.dtype} of '{param.name}'"

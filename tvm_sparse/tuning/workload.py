@@ -93,7 +93,7 @@ def _access(region: Any, axes: list[Any]) -> str:
 
 
 def _extent(extent: Any) -> str:
-    return str(int(extent)) if hasattr(extent, "value") else "n"
+    return str(int(extent)) if isinstance(extent, tirx.IntImm) else "n"
 
 
 def _text(expr: Any) -> str:

@@ -212,4 +212,4 @@ def _broadcast(lead: list[Any], tensor: Any) -> list[Any]:
 
 
 def _is_one(extent: Any) -> bool:
-    return hasattr(extent, "value") and int(extent) == 1
+    return isinstance(extent, tirx.IntImm) and int(extent) == 1

@@ -58,7 +58,7 @@ class Axis:
     def most_beyond(self) -> int:
         """Return how many places behind the last element windows have; at most, of open extents."""
         beyond = Analyzer().simplify(self.touched() - self.border - self.extent)
-        if hasattr(beyond, "value"):
+        if isinstance(beyond, tirx.IntImm):
             return max(0, int(beyond))
         return (self.size - 1) * self.dilation  # the last window begins before the last element
 

@@ -29,14 +29,24 @@ class _Unroll:
         if self.whole and weight is not None:
             return None
         if not isinstance(found.record.steps, int):
-            raise UnsupportedError(
-                layer_name(found.weight if weight is None else weight),
-                "runs an open number of steps, and no function of ours has all of them",
-                # Whole layers are there in that type alone.
-                "a CPU in float32, and constant weights",
-                "fix the number of steps by the example inputs or --shape",
-            )
+            raise _open_steps(found.cell, weight)
         return unrolled(rewriter, found)
+
+
+def _open_steps(cell: str, weight: Any | None) -> UnsupportedError:
+    """Return what to tell of a layer whose steps can not be written out.
+
+    Layers of constant weights are whole on CPUs, in single precision.
+    """
+    kind = cell.split("_", maxsplit=1)[0].upper()
+    where = f"{kind} of computed weights" if weight is None else layer_name(weight)
+    expected = "weights that are constants" if weight is None else "a CPU, in float32"
+    return UnsupportedError(
+        where,
+        "runs an open number of steps",
+        f"{expected}, or one number of steps",
+        "fix the length of the sequences by the example inputs or --shape",
+    )
 
 
 def unrolled(rewriter: Rewriter, layer: Recurrent) -> Any:

@@ -1,0 +1,56 @@
+"""Recurrent layers of an open number of steps: run, or refused by the reason."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from onnx import TensorProto, helper, numpy_helper, save
+
+import tvm_sparse as ts
+
+CONFIG = ts.Config(measure=False, cache=False, tuned=False)
+GATES = {"LSTM": 4, "RNN": 1}
+
+
+def layer(folder, operator, *, constant):
+    """Return a layer of five features over open steps, its weights constants or inputs."""
+    generator = np.random.default_rng(0)
+    sizes = {"W": (1, 5 * GATES[operator], 3), "R": (1, 5 * GATES[operator], 5)}
+    values = {n: generator.standard_normal(s, dtype="f4") for n, s in sizes.items()}
+    held = [numpy_helper.from_array(v, n) for n, v in values.items()] if constant else []
+    given = {"x": ("t", 2, 3), **({} if constant else sizes)}
+    inputs = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in given.items()]
+    output = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    node = helper.make_node(operator, ["x", "W", "R"], ["y"], hidden_size=5)
+    graph = helper.make_graph([node], "steps", inputs, [output], held)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)])
+    path = folder / "steps.onnx"
+    save(model, path)
+    return path
+
+
+@pytest.mark.parametrize("operator", GATES)
+def test_steps_of_constant_weights(tmp_path, operator):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    model = layer(tmp_path, operator, constant=True)
+    session = onnxruntime.InferenceSession(model)
+    library = ts.compile(model, config=CONFIG)
+    for steps in (1, 2, 9):
+        x = np.random.default_rng(steps).standard_normal((steps, 2, 3), dtype="f4")
+        (wanted,) = session.run(None, {"x": x})
+        found = library(torch.from_numpy(x))
+        assert np.allclose(found.numpy(), wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize("operator", GATES)
+def test_steps_of_computed_weights_are_refused(tmp_path, operator):
+    told = f"{operator} of computed weights: runs an open number of steps; expected weights that"
+    with pytest.raises(ts.SparseError, match=told):
+        ts.compile(layer(tmp_path, operator, constant=False), config=CONFIG)
+
+
+def test_steps_on_gpus_are_refused(tmp_path):
+    told = "runs an open number of steps; expected a CPU, in float32, or one number of steps"
+    with pytest.raises(ts.SparseError, match=told):
+        ts.compile(layer(tmp_path, "LSTM", constant=True), target="cuda:sm_90", config=CONFIG)
