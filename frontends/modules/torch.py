@@ -22,6 +22,7 @@ from tvm_sparse.frontends.modules.needed_conditions import needed
 from tvm_sparse.frontends.modules.open_axes import Call
 from tvm_sparse.frontends.modules.plain_module import plain_module
 from tvm_sparse.frontends.modules.untraced import not_traced
+from tvm_sparse.frontends.modules.whole_quotients import WholeQuotients
 from tvm_sparse.frontends.modules.widened import widened
 from tvm_sparse.frontends.program.asked_conditions import CONDITIONS, AskedConditions
 from tvm_sparse.frontends.program.cuda_autocast import surrounding
@@ -93,13 +94,13 @@ def exported(module: nn.Module, call: Call, shapes: Any) -> torch.export.Exporte
     call = widened(module, told_apart(module, call), shapes)
     with TensorPlaces(), OpenForms():
         try:
-            with AskedConditions() as asked:
+            with WholeQuotients(), AskedConditions() as asked:
                 found = torch.export.export(module, *call, dynamic_shapes=shapes)
             _open_from_one(found, shapes)
         except SparseError:
             raise
         except Exception as error:
-            with AskedConditions() as asked:
+            with WholeQuotients(), AskedConditions() as asked:
                 tried = exported_at_sizes(module, call, shapes)
             if tried is None:
                 raise not_traced(module, call, error) from error

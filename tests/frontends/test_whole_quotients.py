@@ -1,0 +1,96 @@
+"""Extents that code rounds from real numbers: traced in whole ones, equal to eager's."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.export import Dim
+from torch.fx.experimental.sym_node import SymNode
+
+import tvm_sparse as ts
+from tvm_sparse.frontends.modules.whole_quotients import WholeQuotients
+
+USES = {
+    "a half, up": lambda n: math.ceil(n / 2),
+    "a half, down": lambda n: math.floor(n / 2),
+    "a third, up": lambda n: math.ceil(n / 3),
+    "a third, down": lambda n: math.floor(n / 3) + 1,
+    "three eighths": lambda n: math.ceil(n * 0.375),
+    "a factor in front": lambda n: math.floor(1.5 * n),
+    "a factor, then a fifth": lambda n: math.ceil(n * 0.5 / 5),
+    "a float over a float": lambda n: math.ceil(float(4) * n / 8.0),
+}
+
+
+class Sized(nn.Module):
+    """Nearest neighbours in a row of as many as ``use`` says of its columns."""
+
+    def __init__(self, use):
+        super().__init__()
+        self.use = use
+
+    def forward(self, x):
+        return nn.functional.interpolate(x, self.use(x.shape[-1])) * 2
+
+
+@pytest.mark.parametrize("name", USES)
+def test_sizes_are_those_of_eager(name):
+    model = Sized(USES[name])
+    dims = ({2: Dim("n", min=3, max=70)},)
+    library = ts.compile(model, (torch.randn(1, 2, 12),), dynamic_shapes=dims)
+    for extent in (3, 4, 5, 8, 31, 64, 70):
+        x = torch.randn(1, 2, extent)
+        assert torch.equal(library(x), model(x))
+
+
+def _traced(use, least=0):
+    """Return the form of ``use`` of an open extent, and its symbol."""
+
+    class Model(nn.Module):
+        def forward(self, x):
+            found.append(use(x.shape[0]).node.expr)
+            return x + 1
+
+    found = []
+    with WholeQuotients():
+        torch.export.export(
+            Model(), (torch.ones(max(least, 7)),), dynamic_shapes=({0: Dim("n", min=least)},)
+        )
+    (symbol,) = found[0].free_symbols
+    return found[0], symbol
+
+
+@settings(max_examples=25)
+@given(
+    extent=st.integers(3, 2**40),
+    factor=st.integers(1, 1000),
+    bits=st.integers(0, 10),
+    divisor=st.integers(1, 1000),
+    rounded=st.sampled_from([math.floor, math.ceil]),
+)
+def test_forms_have_the_value_that_python_computes(extent, factor, bits, divisor, rounded):
+    by = factor / (1 << bits)
+
+    def use(n):
+        return rounded(n * by / divisor)
+
+    form, symbol = _traced(use, 3)
+    assert int(form.subs(symbol, extent)) == use(extent)
+    assert "IntTrueDiv" not in str(form)
+
+
+@pytest.mark.parametrize("use", [lambda n: math.ceil(n / 3 * 3), lambda n: math.ceil(n * 0.7)])
+def test_what_is_rounded_more_often_is_left(use):
+    assert "CeilToInt" in str(_traced(use, 3)[0])
+
+
+def test_pytorch_is_as_before():
+    before = vars(SymNode).copy()
+    with WholeQuotients():
+        assert vars(SymNode)["ceil"] is not before["ceil"]
+    assert vars(SymNode) == before
