@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -94,8 +95,31 @@ def traced(network: nn.Module, inputs: Sequence[Input], bounds: Bounds, source: 
     if wide:  # of every size rather than of multiples
         return max(wide, key=lambda trace: (-max(trace.steps.values(), default=1), trace.spans))
     if len(found) == 1:
-        return next(iter(found.values()))
+        (trace,) = found.values()
+        _warn_of_arbitrary(network, inputs, trace, bounds, source)
+        return trace
     raise _refusal(source, inputs, first) from first
+
+
+def _warn_of_arbitrary(
+    network: nn.Module, inputs: Sequence[Input], trace: Trace, bounds: Bounds, source: str
+) -> None:
+    """Warn of extents that the trace fixed, though the graph fits another size of them as well.
+
+    What it computes follows from them step by step, as in a recurrent layer without a function of
+    all steps.
+    """
+    pairs = [(x.shape, own.shape) for x, own in zip(inputs, trace.inputs, strict=True)]
+    both = [pair for names, own in pairs for pair in zip(names, own, strict=True)]
+    sizes = {name: size for name, size in both if isinstance(name, str)}
+    fixed = {name: size for name, size in sizes.items() if isinstance(size, int)}
+    free = {n: _within(_DISTINCT[-1], bounds.get(n, (1, None))) for n in sizes if n not in fixed}
+    for name, size in fixed.items():
+        other = _within(size + 1, bounds.get(name, (1, None)))
+        tried = {**free, **fixed, name: other}
+        if other != size and misfit(network, inputs, tried) is None:
+            told = f"{source}: is another program for each size of '{name}', and takes {size} now"
+            warnings.warn(f"{told}; {_remedy(inputs)}.", UserWarning, stacklevel=2)
 
 
 def _rehearsed(

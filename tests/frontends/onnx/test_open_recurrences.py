@@ -10,7 +10,9 @@ from onnx import TensorProto, helper, numpy_helper, save
 import tvm_sparse as ts
 
 CONFIG = ts.Config(measure=False, cache=False, tuned=False)
-GATES = {"LSTM": 4, "RNN": 1}
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+WHOLE = ("LSTM", "RNN")
+"""Layers that a function of ours has all steps of; of a GRU ONNX has two kinds."""
 
 
 def layer(folder, operator, *, constant):
@@ -30,7 +32,7 @@ def layer(folder, operator, *, constant):
     return path
 
 
-@pytest.mark.parametrize("operator", GATES)
+@pytest.mark.parametrize("operator", WHOLE)
 def test_steps_of_constant_weights(tmp_path, operator):
     onnxruntime = pytest.importorskip("onnxruntime")
     model = layer(tmp_path, operator, constant=True)
@@ -43,7 +45,7 @@ def test_steps_of_constant_weights(tmp_path, operator):
         assert np.allclose(found.numpy(), wanted, atol=1e-5)
 
 
-@pytest.mark.parametrize("operator", GATES)
+@pytest.mark.parametrize("operator", WHOLE)
 def test_steps_of_computed_weights_are_refused(tmp_path, operator):
     told = f"{operator} of computed weights: runs an open number of steps; expected weights that"
     with pytest.raises(ts.SparseError, match=told):
@@ -54,3 +56,17 @@ def test_steps_on_gpus_are_refused(tmp_path):
     told = "runs an open number of steps; expected a CPU, in float32, or one number of steps"
     with pytest.raises(ts.SparseError, match=told):
         ts.compile(layer(tmp_path, "LSTM", constant=True), target="cuda:sm_90", config=CONFIG)
+
+
+def test_steps_that_are_written_out_are_told(tmp_path):
+    told = "steps.onnx: is another program for each size of 't', and takes 4 now; fix extents by"
+    with pytest.warns(UserWarning, match=told):
+        library = ts.compile(layer(tmp_path, "GRU", constant=True), config=CONFIG)
+    assert library.inputs[0].shape == (4, 2, 3)
+
+
+def test_steps_that_are_chosen_are_not_told(tmp_path, recwarn):
+    example = (torch.zeros(7, 2, 3),)
+    library = ts.compile(layer(tmp_path, "GRU", constant=True), example, config=CONFIG)
+    assert library.inputs[0].shape == (7, 2, 3)
+    assert not [w for w in recwarn if "another program" in str(w.message)]
