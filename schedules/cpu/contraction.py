@@ -124,6 +124,10 @@ class ContractionRule(ScheduleRule):
         if nest.operator == "matmul" or not nest.others:
             return [], outer
         *images, plane = nest.others
+        if cores.shares_lines(sch, anchor, nest.lead, nest.axis, target):
+            return [*images, plane], [
+                x for x in outer if not any(x.same_as(o) for o in nest.others)
+            ]
         part, *rest = cores.split_plane(sch, anchor, nest.lead, nest.axis, target)
         if not rest:
             return [], outer

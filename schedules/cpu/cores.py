@@ -8,6 +8,7 @@ from tvm import s_tir, tirx
 from tvm.target import Target
 
 from tvm_sparse.base.targets import threads_of
+from tvm_sparse.machine.registry import machine_of
 from tvm_sparse.ops.contractions.contraction import OPEN_ROWS
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.blocks import BlockRV, LoopRV
@@ -134,14 +135,35 @@ def split_plane(
     threads, steps = threads_of(target), b.extent(sch, loop)
     if threads == 1 or not steps or steps % threads:
         return [loop]
+    weights, activations = _elements(sch, anchor, axis)
+    return [loop] if weights > activations else list(sch.split(loop, [threads, None]))
+
+
+def shares_lines(
+    sch: s_tir.Schedule, anchor: BlockRV, lead: list[LoopRV], rows: int, target: Target
+) -> bool:
+    """Whether threads share the lines of an open plane, with all features of a line.
+
+    Each then finds what it wrote, as in :func:`split_plane`. Every line passes all weights, so
+    these have to stay in a core's own cache.
+    """
+    axis = max(i for i in range(len(lead)) if i != rows)
+    if threads_of(target) == 1 or axis == 0 or b.extent(sch, lead[axis]) is not None:
+        return False
+    weights, _ = _elements(sch, anchor, axis)
+    return 8 * weights <= machine_of(target).caches.second // 2
+
+
+def _elements(sch: s_tir.Schedule, anchor: BlockRV, axis: int) -> tuple[int, int]:
+    """Return how many elements a block reads at every step of an axis, and how many others."""
     block = sch.get(anchor)
     position = block.iter_vars[axis].var
-    weights, activations = 0, 0
+    same, other = 0, 0
     for region in (*block.reads, *block.writes):
         size = b.elements(region.source)
         used = (v for part in region.region for v in tirx.analysis.undefined_vars(part.min))
         if any(v.same_as(position) for v in used):
-            activations += size
+            other += size
         else:
-            weights += size
-    return [loop] if weights > activations else list(sch.split(loop, [threads, None]))
+            same += size
+    return same, other

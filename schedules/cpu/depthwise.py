@@ -103,13 +103,12 @@ class DepthwiseRule(ScheduleRule):
         far, near = near_and_far(sch, row_out, tunable, near=1 if first else None)
         far_blocks, near_blocks = near_and_far(sch, block, tunable, near=None)
         heavy = cores.worthwhile(LOADED * flops, target)
-        *images, plane = others
         lead = [*others[:axis], row_out, *others[axis:]]
-        *part, rest = cores.split_plane(sch, anchor, lead, axis, target) if heavy else [plane]
-        shared = [*images, *part] if part else [*far_blocks, *images, rest]
-        if heavy and not first:
+        shared, inside = [*far_blocks, *others], list[LoopRV]()
+        if heavy:
+            shared, inside = _shared(sch, anchor, (lead, axis), far_blocks, target)
+        if heavy and not first and b.extent(sch, shared[-1]) is not None:
             shared, near_blocks[0] = cores.split_evenly(sch, shared, near_blocks[0], target)
-        inside = [*far_blocks, rest] if part else []
         outer = [*shared, *inside, *far, *near_blocks, *near]
         far_taps, near_taps = _unrolled(sch, taps, tunable)
         sch.reorder(*outer, *far_taps, *near_taps, *together, row_in, lane)
@@ -127,6 +126,25 @@ class DepthwiseRule(ScheduleRule):
         sch.decompose_reduction(anchor, (far_taps or near_taps)[0])
         simd.finish(sch)
         return sch
+
+
+def _shared(
+    sch: s_tir.Schedule,
+    anchor: BlockRV,
+    lead: tuple[list[LoopRV], int],
+    blocks: list[LoopRV],
+    target: Target,
+) -> tuple[list[LoopRV], list[LoopRV]]:
+    """Return the loops that threads share, and those over images, lines and ``blocks`` inside.
+
+    ``lead`` are the loops over images and a plane, and which of them is that over strips.
+    """
+    loops, axis = lead
+    *images, plane = (loop for i, loop in enumerate(loops) if i != axis)
+    if cores.shares_lines(sch, anchor, loops, axis, target):
+        return [*images, plane], blocks
+    *part, rest = cores.split_plane(sch, anchor, loops, axis, target)
+    return ([*images, *part], [*blocks, rest]) if part else ([*blocks, *images, rest], [])
 
 
 def _vectors(sch: s_tir.Schedule, channel: LoopRV, tunable: bool) -> tuple[Any, Any, Any]:
