@@ -46,7 +46,9 @@ class Direct:
     def learn(self, shapes: Sequence[Sequence[int]]) -> None:
         """Note the shapes of a call whose extents were checked."""
         known = tuple(map(tuple, shapes))
-        if len(known) != len(self._inputs) or any(0 in shape for shape in known):
+        if known in self._sizes or len(known) != len(self._inputs):
+            return
+        if any(0 in shape for shape in known):
             return
         while len(self._sizes) >= _MOST:
             self._sizes.pop(next(iter(self._sizes)), None)

@@ -124,15 +124,12 @@ class ContractionRule(ScheduleRule):
         if nest.operator == "matmul" or not nest.others:
             return [], outer
         *images, plane = nest.others
-        if cores.shares_lines(sch, anchor, nest.lead, nest.axis, target):
-            return [*images, plane], [
-                x for x in outer if not any(x.same_as(o) for o in nest.others)
-            ]
-        part, *rest = cores.split_plane(sch, anchor, nest.lead, nest.axis, target)
-        if not rest:
+        part, rest = cores.split_plane(sch, anchor, nest.lead, nest.axis, target)
+        if not part:
             return [], outer
         inside = [x for x in outer if not any(x.same_as(image) for image in images)]
-        return [*images, part], [rest[0] if x.same_as(plane) else x for x in inside]
+        inside = [y for x in inside for y in (rest if x.same_as(plane) else [x])]
+        return [*images, *part], inside
 
     def _tile(  # noqa: PLR0917 (what a tile depends on)
         self,

@@ -21,6 +21,9 @@ A loop takes as long for each of its threads: what begins and ends it goes from 
 TASKS_A_CORE = 4
 """Steps of a loop on threads that share it evenly enough."""
 
+_BYTES = 8
+"""Of a weight, with its index."""
+
 _MANY = 16
 """Steps a thread of which one more or less is even enough."""
 
@@ -123,47 +126,34 @@ def split_evenly(
 
 def split_plane(
     sch: s_tir.Schedule, anchor: BlockRV, lead: list[LoopRV], rows: int, target: Target
-) -> list[LoopRV]:
-    """Split the last of the leading loops but ``lead[rows]`` into a part for each thread.
+) -> tuple[list[LoopRV], list[LoopRV]]:
+    """Return what threads share of the last of the leading loops but ``lead[rows]``, and the rest.
 
-    Returns ``[parts, rest]``, or the loop alone where parts are uneven or weights larger than
-    activations. Each thread then finds in its own cache what it wrote as its part of the layer
-    before; were features shared, half of it would come from another core's.
+    That is a part for each thread, or all lines of an open plane. Each thread then finds in its own
+    cache what it wrote as its part of the layer before; were features shared, half of it would come
+    from another core's. Nothing is shared where parts are uneven or weights larger than
+    activations. Every line of an open plane passes all weights, so these have to stay in a core's
+    own cache.
     """
     axis = max(i for i in range(len(lead)) if i != rows)
     loop = lead[axis]
     threads, steps = threads_of(target), b.extent(sch, loop)
-    if threads == 1 or not steps or steps % threads:
-        return [loop]
-    weights, activations = _elements(sch, anchor, axis)
-    return [loop] if weights > activations else list(sch.split(loop, [threads, None]))
-
-
-def shares_lines(
-    sch: s_tir.Schedule, anchor: BlockRV, lead: list[LoopRV], rows: int, target: Target
-) -> bool:
-    """Whether threads share the lines of an open plane, with all features of a line.
-
-    Each then finds what it wrote, as in :func:`split_plane`. Every line passes all weights, so
-    these have to stay in a core's own cache.
-    """
-    axis = max(i for i in range(len(lead)) if i != rows)
-    if threads_of(target) == 1 or axis == 0 or b.extent(sch, lead[axis]) is not None:
-        return False
-    weights, _ = _elements(sch, anchor, axis)
-    return 8 * weights <= machine_of(target).caches.second // 2
-
-
-def _elements(sch: s_tir.Schedule, anchor: BlockRV, axis: int) -> tuple[int, int]:
-    """Return how many elements a block reads at every step of an axis, and how many others."""
+    if threads == 1 or (steps is None and axis == 0) or (steps or 0) % threads:
+        return [], [loop]
     block = sch.get(anchor)
     position = block.iter_vars[axis].var
-    same, other = 0, 0
+    weights, activations = 0, 0
     for region in (*block.reads, *block.writes):
         size = b.elements(region.source)
         used = (v for part in region.region for v in tirx.analysis.undefined_vars(part.min))
         if any(v.same_as(position) for v in used):
-            other += size
+            activations += size
         else:
-            same += size
-    return same, other
+            weights += size
+    if steps is None:
+        few = _BYTES * weights <= machine_of(target).caches.second // 2
+        return ([loop], []) if few else ([], [loop])
+    if weights > activations:
+        return [], [loop]
+    part, rest = sch.split(loop, [threads, None])
+    return [part], [rest]

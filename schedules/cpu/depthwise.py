@@ -140,11 +140,9 @@ def _shared(
     ``lead`` are the loops over images and a plane, and which of them is that over strips.
     """
     loops, axis = lead
-    *images, plane = (loop for i, loop in enumerate(loops) if i != axis)
-    if cores.shares_lines(sch, anchor, loops, axis, target):
-        return [*images, plane], blocks
-    *part, rest = cores.split_plane(sch, anchor, loops, axis, target)
-    return ([*images, *part], [*blocks, rest]) if part else ([*blocks, *images, rest], [])
+    *images, _ = (loop for i, loop in enumerate(loops) if i != axis)
+    part, rest = cores.split_plane(sch, anchor, loops, axis, target)
+    return ([*images, *part], [*blocks, *rest]) if part else ([*blocks, *images, *rest], [])
 
 
 def _vectors(sch: s_tir.Schedule, channel: LoopRV, tunable: bool) -> tuple[Any, Any, Any]:

@@ -109,7 +109,7 @@ def _difference(output: Any, extent: Any, stride: int) -> int | None:
     """Return ``output - stride * extent``, ``None`` if it is no number."""
     found = output - extent * stride
     found = found if isinstance(found, int) else Analyzer().simplify(found)
-    return int(found) if isinstance(found, int) or isinstance(found, tirx.IntImm) else None
+    return int(found) if isinstance(found, int | tirx.IntImm) else None
 
 
 class _Layer:

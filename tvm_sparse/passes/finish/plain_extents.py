@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +14,9 @@ from tvm.sym import Analyzer
 
 from tvm_sparse.ops.emit import changed_block
 from tvm_sparse.ops.marks import OPERATOR, WHOLE
+from tvm_sparse.passes.graph.called import calling
 from tvm_sparse.passes.graph.computed_extents import computed_extents, with_variables
-from tvm_sparse.passes.graph.rewrite import Rewriter, op_name, rewrite, shape_of_type
+from tvm_sparse.passes.graph.rewrite import shape_of_type
 from tvm_sparse.schedules.blocks import nodes
 
 _DIVISIONS = (tirx.FloorDiv, tirx.FloorMod)
@@ -46,7 +48,17 @@ class PlainExtents:
                 renewed = ir.GlobalVar(name.name_hint)
                 relax.expr._update_type(renewed, plain.ty)
                 functions[renewed] = plain
-        return _calling(tvm.IRModule(functions, attrs=mod.attrs), kept) if kept else mod
+        if not kept:
+            return mod
+        plainer = tvm.IRModule(functions, attrs=mod.attrs)
+
+        def instead(name: str, operands: Sequence[Any]) -> tuple[ir.GlobalVar, list[Any]] | None:
+            if name not in kept:
+                return None
+            left = [operands[i] for i in kept[name] if i < len(operands)]
+            return plainer.get_global_var(name), left
+
+        return calling(plainer, instead)
 
 
 def _plain(func: tirx.PrimFunc) -> tirx.PrimFunc:
@@ -137,17 +149,3 @@ def _needed(func: tirx.PrimFunc) -> list[int]:
                 tvm_ffi.structural_walk(extent, (tirx.Var, used.add))
     shapes = [shape_of_type(param.ty) for param in func.params]
     return [i for i, p in enumerate(func.params) if shapes[i] is not None or p in used]
-
-
-def _calling(mod: tvm.IRModule, kept: dict[str, list[int]]) -> tvm.IRModule:
-    """Return ``mod`` with calls that give functions the arguments that are ``kept``."""
-
-    def rule(_rewriter: Rewriter, call: Any) -> Any | None:
-        if not op_name(call).startswith("call_tir") or call.args[0].name_hint not in kept:
-            return None
-        name, operands = call.args[0], call.args[1].fields
-        left = [operands[i] for i in kept[name.name_hint] if i < len(operands)]
-        args = [mod.get_global_var(name.name_hint), relax.Tuple(left), *call.args[2:]]
-        return relax.Call(call.op, args, call.attrs, call.ty_args)
-
-    return rewrite(mod, rule)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,9 +14,8 @@ from tvm import ir, relax, s_tir, tirx
 from tvm_sparse.ops.emit import changed_block
 from tvm_sparse.passes.finish.lift_weights import NUMBERS
 from tvm_sparse.passes.finish.stored_numbers import WORD, change_numbers, number_at, word_of
-from tvm_sparse.passes.graph.rewrite import Rewriter, constant, op_name, rewrite
-
-_CALLS = ("call_tir", "call_tir_inplace")
+from tvm_sparse.passes.graph.called import arguments_of, calling
+from tvm_sparse.passes.graph.rewrite import constant
 
 
 @dataclass
@@ -52,7 +50,7 @@ class ShareFunctions:
         """Return ``mod`` with fewer functions; each has the name of the first that is called."""
         functions = dict(mod.functions_items())
         instead: dict[str, tuple[ir.GlobalVar, Any]] = {}
-        arguments = _arguments(mod)
+        arguments = arguments_of(mod)
         for alike in _groups(mod, arguments):
             if len(alike.members) == 1:
                 continue
@@ -67,7 +65,16 @@ class ShareFunctions:
                 words = np.array([column[member] for column in varying], WORD)
                 instead[var.name_hint] = shared, constant(words, NUMBERS) if varying else None
             functions[shared] = func
-        return _calling(tvm.IRModule(functions, attrs=mod.attrs), instead) if instead else mod
+        if not instead:
+            return mod
+
+        def shares(name: str, operands: Sequence[Any]) -> tuple[ir.GlobalVar, list[Any]] | None:
+            if name not in instead:
+                return None
+            shared, numbers = instead[name]
+            return shared, [*operands, *([] if numbers is None else [numbers])]
+
+        return calling(tvm.IRModule(functions, attrs=mod.attrs), shares)
 
 
 def _groups(mod: tvm.IRModule, names: Iterable[str]) -> Iterable[_Alike]:
@@ -84,26 +91,6 @@ def _groups(mod: tvm.IRModule, names: Iterable[str]) -> Iterable[_Alike]:
         else:
             same.append(_Alike(skeleton, [(var, words)]))
     return [alike for same in found.values() for alike in same]
-
-
-def _arguments(mod: tvm.IRModule) -> dict[str, int]:
-    """Return how many arguments each function that is only called gets, in order of calls."""
-    found: dict[str, int] = {}
-    calls: Counter[str] = Counter()
-    uses: Counter[str] = Counter()
-
-    def look(expr: Any) -> None:
-        if op_name(expr) in _CALLS and isinstance(expr.args[1], relax.Tuple):
-            name = expr.args[0].name_hint
-            calls[name] += 1
-            found.setdefault(name, len(expr.args[1].fields))
-
-    def used(var: ir.GlobalVar) -> None:
-        uses[var.name_hint] += 1
-
-    for func in mod.functions.values():
-        tvm_ffi.structural_walk(func, ((ir.Call, look), (ir.GlobalVar, used)))
-    return {name: count for name, count in found.items() if calls[name] == uses[name]}
 
 
 def _skeleton(func: tirx.PrimFunc) -> tuple[tirx.PrimFunc, list[int]]:
@@ -142,17 +129,3 @@ def _reading(block: Any, numbers: Any) -> Any:
         return block
     region = tirx.BufferRegion(numbers, [ir.Range(0, numbers.shape[0])])
     return changed_block(block, reads=[*block.reads, region])
-
-
-def _calling(mod: tvm.IRModule, instead: dict[str, tuple[ir.GlobalVar, Any]]) -> tvm.IRModule:
-    """Return ``mod`` with calls of other functions, and the numbers that go with them."""
-
-    def rule(_rewriter: Rewriter, call: Any) -> Any | None:
-        if op_name(call) not in _CALLS or call.args[0].name_hint not in instead:
-            return None
-        shared, numbers = instead[call.args[0].name_hint]
-        operands = [*call.args[1].fields, *([] if numbers is None else [numbers])]
-        args = [shared, relax.Tuple(operands), *call.args[2:]]
-        return relax.Call(call.op, args, call.attrs, call.ty_args)
-
-    return rewrite(mod, rule)

@@ -59,6 +59,9 @@ class KnownExtents:
         low, high = self.ranges.get(variables[0], (0, None)) if len(variables) == 1 else (0, None)
         if high is None or not 0 <= high - low < _MOST_VALUES:
             return expr
+        ends = _values(expr, np.array([low, high]))
+        if ends is None or ends[0] != ends[1]:  # as most differ there, few are evaluated further
+            return expr
         values = _values(expr, np.arange(low, high + 1))
         if values is None or np.any(values != values[0]):
             return expr

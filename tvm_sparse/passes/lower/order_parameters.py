@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import tvm
 import tvm_ffi
 from tvm import ir, relax, tirx
 
-from tvm_sparse.passes.graph.rewrite import Rewriter, op_name, rewrite, shape_of_type
-
-_CALLS = ("call_tir", "call_tir_inplace")
+from tvm_sparse.passes.graph.called import arguments_of, calling
+from tvm_sparse.passes.graph.rewrite import shape_of_type
 
 
 @tvm.transform.module_pass(opt_level=0, name="OrderParameters")
@@ -27,7 +26,7 @@ class OrderParameters:
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return ``mod`` with such functions, and calls that give the numbers in their order."""
-        called = _called(mod)
+        called = arguments_of(mod)
         if all(len(_numbers(mod[name], called[name])) < 2 for name in called):
             return mod
         functions = {n: f for n, f in mod.functions_items() if n.name_hint not in called}
@@ -37,7 +36,15 @@ class OrderParameters:
             order = _order(mod[name], arguments)
             func = _in_order(mod[name], order)
             orders[name] = names.of(name, func), order
-        return _calling(ir.IRModule({**functions, **names.functions}, attrs=mod.attrs), orders)
+
+        def instead(name: str, operands: Sequence[Any]) -> tuple[ir.GlobalVar, list[Any]] | None:
+            if name not in orders:
+                return None
+            renamed, order = orders[name]
+            return renamed, [operands[i] for i in order[: len(operands)]]
+
+        ordered = ir.IRModule({**functions, **names.functions}, attrs=mod.attrs)
+        return calling(ordered, instead)
 
 
 class _Names:
@@ -69,24 +76,6 @@ class _Names:
         return base if base in self.old else name
 
 
-def _called(mod: tvm.IRModule) -> dict[str, int]:
-    """Return the functions that are only called, in order, and how many arguments each gets."""
-    found: dict[str, int] = {}
-    other: set[str] = set()
-
-    def look(call: Any) -> None:
-        if op_name(call) in _CALLS and isinstance(call.args[1], relax.Tuple):
-            found.setdefault(call.args[0].name_hint, len(call.args[1].fields))
-            args: Iterable[Any] = call.args[1:]
-        else:
-            args = [call.op, *call.args]
-        other.update(arg.name_hint for arg in args if isinstance(arg, ir.GlobalVar))
-
-    for func in mod.functions.values():
-        tvm_ffi.structural_walk(func, (ir.Call, look))
-    return {name: count for name, count in found.items() if name not in other}
-
-
 def _numbers(func: tirx.PrimFunc, arguments: int) -> list[int]:
     """Return the positions of the extents among the ``arguments`` of ``func``."""
     params = enumerate(func.params[:arguments])
@@ -114,17 +103,3 @@ def _order(func: tirx.PrimFunc, arguments: int) -> list[int]:
 def _in_order(func: tirx.PrimFunc, order: list[int]) -> tirx.PrimFunc:
     params = [func.params[i] for i in order]
     return tirx.PrimFunc(params, func.body, func.ret_type, attrs=func.attrs)
-
-
-def _calling(mod: tvm.IRModule, orders: dict[str, tuple[ir.GlobalVar, list[int]]]) -> tvm.IRModule:
-    """Return ``mod`` with calls of functions by their new names, arguments in the new order."""
-
-    def rule(_rewriter: Rewriter, call: Any) -> Any | None:
-        if op_name(call) not in _CALLS or call.args[0].name_hint not in orders:
-            return None
-        name, order = orders[call.args[0].name_hint]
-        operands = call.args[1].fields
-        moved = relax.Tuple([operands[i] for i in order[: len(operands)]])
-        return relax.Call(call.op, [name, moved, *call.args[2:]], call.attrs, call.ty_args)
-
-    return rewrite(mod, rule)
