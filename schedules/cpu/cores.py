@@ -109,19 +109,21 @@ def _typical(loop: LoopRV, planes: list[LoopRV]) -> int:
 
 
 def split_evenly(
-    sch: s_tir.Schedule, shared: list[LoopRV], loop: LoopRV, target: Target
+    sch: s_tir.Schedule, shared: list[LoopRV], loop: LoopRV, whole: int, target: Target
 ) -> tuple[list[LoopRV], LoopRV]:
-    """Return loops that threads share evenly, and what is left of ``loop``.
+    """Return the parts of ``loop`` that threads share evenly, too, and what is left of it.
 
     Where the steps of the loops ``shared`` leave some threads with less, each is cut into a few
-    parts of ``loop``: seven pairs of rows for two threads are fourteen halves of their channels.
+    parts of ``loop``, in multiples of ``whole`` steps: seven pairs of rows for two threads are
+    fourteen halves of their channels. No extent may depend on a decision: another one would let
+    parts reach into each other.
     """
     threads, steps = threads_of(target), math.prod(b.extent(sch, s) or 1 for s in shared)
     parts = threads // math.gcd(steps, threads)
-    if parts == 1 or steps > _MANY * threads or (b.extent(sch, loop) or 1) % parts:
-        return shared, loop
+    if parts == 1 or steps > _MANY * threads or (b.extent(sch, loop) or 1) % (parts * whole):
+        return [], loop
     part, rest = sch.split(loop, [parts, None])
-    return [*shared, part], rest
+    return [part], rest
 
 
 def split_plane(

@@ -92,23 +92,25 @@ class DepthwiseRule(ScheduleRule):
         strips = b.divisors(extent, 2 * STRIP)
         strip = choose(sch, strips, max(d for d in strips if d <= STRIP), tunable)
         row_out, row_in = sch.split(lead[axis], [None, strip])
-        block, lane, lanes = channels[0], channels[-1], LANES
-        if not in_vectors:
-            block, lane, lanes = _vectors(sch, block, tunable)
         others = [loop for i, loop in enumerate(lead) if i != axis]
-        together = []
-        if operator == ROWS_TOGETHER:
-            others[-1], pair = sch.split(others[-1], [None, SHARED])
-            together = [pair]
+        others[-1], together = _together(sch, operator, others[-1])
         far, near = near_and_far(sch, row_out, tunable, near=1 if first else None)
-        far_blocks, near_blocks = near_and_far(sch, block, tunable, near=None)
         heavy = cores.worthwhile(LOADED * flops, target)
         lead = [*others[:axis], row_out, *others[axis:]]
-        shared, inside = [*far_blocks, *others], list[LoopRV]()
-        if heavy:
-            shared, inside = _shared(sch, anchor, (lead, axis), far_blocks, target)
+        *images, plane = others
+        part, rest = cores.split_plane(sch, anchor, lead, axis, target) if heavy else ([], [plane])
+        shared = [*images, *(part or rest)]
+        channel, some = channels[0], list[LoopRV]()
+        lanes = LANES if in_vectors else simd.lanes(b.extent(sch, channel))
         if heavy and not first and b.extent(sch, shared[-1]) is not None:
-            shared, near_blocks[0] = cores.split_evenly(sch, shared, near_blocks[0], target)
+            vector = 1 if in_vectors else lanes
+            some, channel = cores.split_evenly(sch, shared, channel, vector, target)
+        block, lane = channel, channels[-1]
+        if not in_vectors:
+            block, lane, lanes = _vectors(sch, channel, lanes, tunable)
+        far_blocks, near_blocks = near_and_far(sch, block, tunable, near=None)
+        shared = [*shared, *some] if part else [*far_blocks, *shared, *some]
+        inside = [*far_blocks, *rest] if part else []
         outer = [*shared, *inside, *far, *near_blocks, *near]
         far_taps, near_taps = _unrolled(sch, taps, tunable)
         sch.reorder(*outer, *far_taps, *near_taps, *together, row_in, lane)
@@ -128,29 +130,25 @@ class DepthwiseRule(ScheduleRule):
         return sch
 
 
-def _shared(
-    sch: s_tir.Schedule,
-    anchor: BlockRV,
-    lead: tuple[list[LoopRV], int],
-    blocks: list[LoopRV],
-    target: Target,
-) -> tuple[list[LoopRV], list[LoopRV]]:
-    """Return the loops that threads share, and those over images, lines and ``blocks`` inside.
+def _together(sch: s_tir.Schedule, operator: str, loop: LoopRV) -> tuple[Any, list[Any]]:
+    """Return the loop over lines, or over pairs of lines, and those over the lines of a pair."""
+    if operator != ROWS_TOGETHER:
+        return loop, []
+    pairs, line = sch.split(loop, [None, SHARED])
+    return pairs, [line]
 
-    ``lead`` are the loops over images and a plane, and which of them is that over strips.
+
+def _vectors(
+    sch: s_tir.Schedule, channel: LoopRV, lanes: int, tunable: bool
+) -> tuple[Any, Any, Any]:
+    """Return the loops over vectors of channels and over a vector, and how long vectors are.
+
+    That is ``lanes``, unless it is tuned.
     """
-    loops, axis = lead
-    *images, _ = (loop for i, loop in enumerate(loops) if i != axis)
-    part, rest = cores.split_plane(sch, anchor, loops, axis, target)
-    return ([*images, *part], [*blocks, *rest]) if part else ([*blocks, *images, *rest], [])
-
-
-def _vectors(sch: s_tir.Schedule, channel: LoopRV, tunable: bool) -> tuple[Any, Any, Any]:
-    """Return the loops over vectors of channels and over a vector, and how long vectors are."""
     channels = b.extent(sch, channel)
     widths = [w for w in WIDTHS if channels and channels % w == 0]
-    lanes = choose(sch, widths, simd.lanes(channels), tunable)
-    return *sch.split(channel, [None, lanes]), lanes
+    decided = choose(sch, widths, lanes, tunable)
+    return *sch.split(channel, [None, decided]), decided
 
 
 def _input_width(sch: s_tir.Schedule, anchor: BlockRV, axis: int) -> float:

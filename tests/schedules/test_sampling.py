@@ -33,6 +33,9 @@ PARTIAL = Contraction((17,), 32, 32)
 BYTES = as_integers(replace(LINEAR, columns=128), "int8", -3)
 HALVES = replace(LINEAR, numerics=BFLOATS[0])
 CONV = Contraction((1, 6, 8), 32, 48, (3, 3), (1, 1), (1, 1), (8, 10))
+SEVEN = Contraction((1, 7, 8), 128, 128, (3, 3), (1, 1), (1, 1), (9, 10), depthwise=True)
+"""Seven rows: two threads share them in halves of the channels."""
+
 TAPS = as_integers(replace(CONV, columns=48, depthwise=True))
 
 
@@ -89,6 +92,7 @@ OPERATORS = {
     "balanced partial": operator("balanced", PARTIAL),
     "balanced shared": operator("balanced", PARTIAL, 2),
     "depthwise": operator("depthwise", CONV),
+    "depthwise halves": operator("depthwise", SEVEN),
     "matmul": operator("matmul", LINEAR),
     "matmul, merged": operator("merged", LINEAR),
     "block": candidate("block", LINEAR, blocks(LINEAR.matrix_shape)),
@@ -198,9 +202,8 @@ def test_sampled_decisions_compute_the_same_on_all_threads(name, monkeypatch):
     contraction = Contraction((64,), 64, 256)
     if name == "depthwise":
         contraction = replace(CONV, columns=48, depthwise=True)
-    if name == "depthwise halves":  # seven rows, each in halves of the channels
-        extents = ((3, 3), (1, 1), (1, 1), (9, 10))
-        contraction = Contraction((1, 7, 8), 128, 128, *extents, depthwise=True)
+    if name == "depthwise halves":
+        contraction = SEVEN
         monkeypatch.setenv("TVM_NUM_THREADS", "2")
     if name == "winograd":
         contraction = CONV
@@ -216,13 +219,27 @@ def test_sampled_decisions_compute_the_same_on_all_threads(name, monkeypatch):
     x = integers(rng, contraction.input_shape)
     expected = reference(contraction, x, matrix)
     arrays = [tvm.runtime.tensor(a) for a in (x, *chosen.format.encode(matrix).values())]
-    schedules = [s for _ in range(12) if choices.rule.feasible(s := sample(choices, rng))][:3]
+    schedules = [s for _ in range(12) if choices.rule.feasible(s := sample(choices, rng))]
     assert schedules
-    for schedule in schedules:
+    for schedule in schedules[: None if whole else 3]:
         assert "T.parallel" in schedule.mod.script()
         out = tvm.runtime.tensor(np.full(expected.shape, np.nan, np.float32))
         build(schedule.mod)["main"](*arrays, out)
         assert (out.numpy() == expected).all()
+
+
+@pytest.mark.parametrize("threads", ["2", "3"])
+@pytest.mark.parametrize("name", sorted(OPERATORS.keys() - {"winograd conv"}))
+def test_no_decision_cuts_a_loop_past_its_end(name, threads, monkeypatch):
+    """Parts that reach into each other would each write what another one computes.
+
+    Winograd's last tile of rows may be a part of one: it is the one that has it.
+    """
+    monkeypatch.setattr(cores, "PARALLEL_FLOPS", 0)
+    monkeypatch.setenv("TVM_NUM_THREADS", threads)
+    found, rng = space(name), np.random.default_rng(4)
+    default = found.schedule(found.default).mod.script().count("T.where")
+    assert all(sample(found, rng).mod.script().count("T.where") <= default for _ in range(24))
 
 
 @pytest.mark.grid
