@@ -157,21 +157,46 @@ def depthwise() -> Iterator[Case]:
             yield Case(layer, c, "taps", TAPS)
 
 
-def window(shape: tuple[int, int, int, int], batch: int, dtype: str) -> Contraction:
-    """Return a depthwise convolution that pads its input; ``shape`` as in :data:`DEPTHWISE`."""
+CONVOLUTIONS = {
+    "ResNet-50 224x224x3, 7x7/2": ((224, 3, 7, 2), 64),
+    "ResNet-50 56x56x64": ((56, 64, 3, 1), 64),
+    "ResNet-50 56x56x128/2": ((56, 128, 3, 2), 128),
+    "ResNet-50 28x28x128": ((28, 128, 3, 1), 128),
+    "ResNet-50 14x14x256": ((14, 256, 3, 1), 256),
+    "ResNet-50 7x7x512": ((7, 512, 3, 1), 512),
+    "ResNet-50 56x56x256, 1x1/2": ((56, 256, 1, 2), 512),
+    "ResNet-50 14x14x1024, 1x1/2": ((14, 1024, 1, 2), 2048),
+}
+"""Layer -> input extent, channels, kernel and stride, and features."""
+
+
+def convolutions() -> Iterator[Case]:
+    """Yield dense convolutions of ResNet-50, which may ask cuDNN."""
+    for layer, (shape, features) in CONVOLUTIONS.items():
+        for batch in BATCHES[:2]:
+            yield Case(layer, window(shape, batch, "float16", features), "none", 0.0)
+
+
+def window(
+    shape: tuple[int, int, int, int], batch: int, dtype: str, features: int = 0
+) -> Contraction:
+    """Return a convolution that pads its input; ``shape`` as in :data:`DEPTHWISE`.
+
+    It is depthwise if it has no ``features`` of its own.
+    """
     extent, channels, kernel, stride = shape
     out = -(-extent // stride)
     return Contraction(
         lead=(batch, out, out),
         columns=channels,
-        features=channels,
+        features=features or channels,
         taps=(kernel, kernel),
         strides=(stride, stride),
         dilation=(1, 1),
         padded=(extent, extent),
         numerics=Numerics.uniform(dtype),
         borders=(kernel // 2, kernel // 2),
-        depthwise=True,
+        depthwise=not features,
     )
 
 

@@ -19,9 +19,13 @@ LAYERS: dict[str, Callable[[], Iterable[Case]]] = {
     "correct": cases.small,
     "papers": cases.papers,
     "depthwise": cases.depthwise,
+    "convolutions": cases.convolutions,
     "grid": cases.grid,
 }
-PARTS = ("correct", "limits", "papers", "depthwise", "grid", "metrics", "models", "tune")
+PARTS = (
+    *("correct", "limits", "papers", "depthwise", "convolutions", "grid"),
+    *("metrics", "models", "tune"),
+)
 """In the order in which they run: what others need first, what takes longest last."""
 
 SECONDS = 20.0

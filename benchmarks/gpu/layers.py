@@ -114,13 +114,10 @@ def reference(
 
     def product(image: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
         c = case.contraction
-        if not c.depthwise:
+        if not c.taps:
             return image @ matrix.t()
-        kernel = matrix.reshape(c.features, 1, *c.taps)
-        options = {"stride": c.strides, "padding": c.borders, "dilation": c.dilation}
-        out = torch.nn.functional.conv2d(
-            image.permute(0, 3, 1, 2), kernel, groups=c.features, **options
-        )
+        kernel = libraries.filters(c, matrix)
+        out = torch.nn.functional.conv2d(image.permute(0, 3, 1, 2), kernel, **libraries.window(c))
         return out.permute(0, 2, 3, 1)
 
     wide, matrix = x.double(), weight.double()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch.nn import functional
@@ -12,6 +13,7 @@ from torch.nn import functional
 from benchmarks.gpu import device
 from benchmarks.gpu.cases import Case
 from tvm_sparse.comparison.gpu_times import reason
+from tvm_sparse.ops.contractions.contraction import Contraction
 
 Program = Callable[[], torch.Tensor]
 Found = dict[str, Program]
@@ -20,8 +22,8 @@ Found = dict[str, Program]
 
 def dense(case: Case, x: torch.Tensor, weight: torch.Tensor) -> Found:
     """Return the dense programs; ``weight`` is ``(features, columns)``, or ``(channels, taps)``."""
-    if case.contraction.depthwise:
-        return _depthwise(case, x, weight)
+    if case.contraction.taps:
+        return _convolutions(case, x, weight)
     found = {}
     for blas in ("cublas", "cublaslt"):
         for precision in ("highest", "high") if x.dtype == torch.float32 else ("highest",):
@@ -119,25 +121,38 @@ def _two_of_four(case: Case, x: torch.Tensor, weight: torch.Tensor) -> Program:
     return lambda: functional.linear(x, stored)
 
 
-def _depthwise(case: Case, x: torch.Tensor, weight: torch.Tensor) -> Found:
-    """Return cuDNN in both layouts, and the papers' unpruned sub-GEMMs as a batched product."""
+def filters(c: Contraction, weight: torch.Tensor) -> torch.Tensor:
+    """Return the weight of a convolution as PyTorch has it; ours has columns in ``hwi`` order."""
+    return weight.reshape(c.features, *c.taps, -1).movedim(-1, 1)
+
+
+def window(c: Contraction) -> dict[str, Any]:
+    """Return the options of PyTorch's convolution."""
+    groups = c.features if c.depthwise else 1
+    return {"stride": c.strides, "padding": c.borders, "dilation": c.dilation, "groups": groups}
+
+
+def _convolutions(case: Case, x: torch.Tensor, weight: torch.Tensor) -> Found:
+    """Return cuDNN in both layouts.
+
+    Depthwise layers have the papers' unpruned sub-GEMMs as a batched product, too.
+    """
     c = case.contraction
-    kernel = weight.reshape(c.features, 1, *c.taps)
-    options = {"stride": c.strides, "padding": c.borders, "dilation": c.dilation}
+    kernel, options = filters(c, weight).contiguous(), window(c)
     last = x.permute(0, 3, 1, 2)
     first = last.contiguous()
     wide = kernel.to(memory_format=torch.channels_last)
 
     def convolved(image: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
         with torch.backends.cudnn.flags(enabled=True, benchmark=True):
-            out = functional.conv2d(image, values, groups=c.features, **options)
+            out = functional.conv2d(image, values, **options)
         return out.permute(0, 2, 3, 1)
 
-    return {
+    found = {
         "cudnn nchw": lambda: convolved(first, kernel),
         "cudnn nhwc": lambda: convolved(last, wide),
-        "unfold + bmm": _unfolded(case, first, weight),
     }
+    return {**found, "unfold + bmm": _unfolded(case, first, weight)} if c.depthwise else found
 
 
 def _unfolded(case: Case, x: torch.Tensor, weight: torch.Tensor) -> Program:

@@ -33,7 +33,7 @@ from tvm_sparse.ops.cuda import mends
 from tvm_sparse.passes.finish.lift_workspaces import without_workspaces
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.schedules.build import build_scheduled, scheduled
-from tvm_sparse.selection.cuda import depthwise_options, options
+from tvm_sparse.selection.cuda import convolution_options, depthwise_options, options
 from tvm_sparse.selection.cuda.option import Option
 
 BUILT = Path(
@@ -41,6 +41,9 @@ BUILT = Path(
 )
 REARRANGED = "rearranged"
 """The papers' sub-GEMMs, built for depthwise layers besides the format of the pattern."""
+
+FIRST = "features first"
+"""Dense convolutions as cuDNN reads them, too: what runs where it is not there."""
 
 MAKERS: dict[str, Callable[[Contraction, Scan, Target], Iterable[Option | str]]] = {
     "balanced": options.balanced,
@@ -136,8 +139,8 @@ def kernels(cases: Iterable[Case]) -> list[Kernel]:
     found = []
     for case in cases:
         found.append(Kernel(case, case.format))
-        if case.contraction.depthwise:
-            found.append(Kernel(case, REARRANGED))
+        if case.contraction.taps:
+            found.append(Kernel(case, REARRANGED if case.contraction.depthwise else FIRST))
     return found
 
 
@@ -256,6 +259,10 @@ def _option(kernel: Kernel, matrix: np.ndarray, target: Any) -> Option:
         return options.dense(c, target)
     if kernel.format == REARRANGED:
         return depthwise_options.rearranged(c, matrix, target)
+    if kernel.format == FIRST:
+        found_first = convolution_options.convolution(c, target)
+        assert found_first is not None
+        return found_first
     if kernel.format in MAKERS:
         found = list(MAKERS[kernel.format](c, Scan(matrix), target))
     else:

@@ -129,7 +129,7 @@ def _library(on: Chip) -> dict[str, tuple[float, float, float]]:
             if library_options.fits(c, on):
                 size, last = (row["rows"], *c.matrix_shape), library_options.behind(c, on)
                 theirs = dense_seconds(size, c.dtype, on, on.library) + last
-                margin = library_options.margin(c.dtype)
+                margin = library_options.clearly(c.dtype)
                 found[row["case"]] = (own["median_us"] + last * 1e6, theirs * 1e6, margin)
     return found
 

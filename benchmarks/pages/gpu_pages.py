@@ -23,6 +23,7 @@ PARTS = {
     "limits": "copy bandwidth, cuBLAS over rows of activations",
     "papers": "shapes of the papers",
     "depthwise": "depthwise layers of the mobile networks",
+    "convolutions": "dense convolutions of ResNet-50",
     "grid": "8192 x 8192 over sparsity and rows",
     "metrics": "counters of NVIDIA's profiler",
     "models": "whole networks against PyTorch",

@@ -1,4 +1,4 @@
-"""A CUDA driver, runtime and cuBLASLt for other processes, which execute PTX on the CPU."""
+"""A CUDA driver, runtime, cuBLASLt and cuDNN for other processes, which execute PTX on the CPU."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from tvm_sparse_emulator.executor import directory
 
 CUBLASLT = "libcublasLt.so.13"
 """The stand-in for NVIDIA's library of products."""
+
+CUDNN = "libcudnn.so.9"
+"""The stand-in for NVIDIA's library of convolutions."""
 
 
 def environment(*, capability: int | None = None, log: str | Path | None = None) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""NVIDIA's cuBLASLt, which computes dense layers of GPU programs where it is there."""
+"""Libraries of NVIDIA's, which compute dense layers of GPU programs where they are there."""
 
 from __future__ import annotations
 
@@ -14,45 +14,77 @@ from typing import Any
 from . import engine
 
 CUBLASLT = "cublaslt"
-"""What decisions call a layer that the library computes."""
+"""What decisions call a layer that cuBLASLt computes."""
 
-VARIABLE = "TVM_SPARSE_CUBLASLT"
-"""Names the library's file, or is ``off``."""
+CUDNN = "cudnn"
+"""What decisions call a layer that cuDNN computes."""
 
-WHEELS = ("cu13/lib", "cublas/lib")
-"""Folders of NVIDIA's wheels, below ``nvidia``, that may hold the library."""
+
+@dataclass(frozen=True)
+class Library:
+    """A library that a program may ask.
+
+    ``variable`` names its file, or is ``off``. ``function`` of the runtime looks for it, also in
+    the folders ``wheels`` below ``nvidia``. It computes ``layers``.
+    """
+
+    name: str
+    variable: str
+    function: str
+    wheels: tuple[str, ...]
+    layers: str
+
+
+LIBRARIES: Mapping[str, Library] = {
+    CUBLASLT: Library(
+        "cuBLASLt",
+        "TVM_SPARSE_CUBLASLT",
+        "tvm_sparse.blas.library",
+        ("cu13/lib", "cublas/lib"),
+        "linear layers and 1x1 convolutions",
+    ),
+    CUDNN: Library(
+        "cuDNN",
+        "TVM_SPARSE_CUDNN",
+        "tvm_sparse.dnn.library",
+        ("cudnn/lib",),
+        "convolutions",
+    ),
+}
+"""By what decisions call their layers."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Found:
-    """The library that this process uses, or why it uses none.
+    """The library ``name`` that this process uses, or why it uses none.
 
     ``version`` is as the library tells it: ten thousand times the major one, and so on. With a
     ``problem`` our own kernels run.
     """
 
+    name: str
     path: str
     version: str
     problem: str
 
     def __str__(self) -> str:
         if self.problem:
-            return f"cuBLASLt: {self.problem}; our own kernels run"
-        return f"cuBLASLt: {self.version} ({self.path})"
+            return f"{self.name}: {self.problem}; our own kernels run"
+        return f"{self.name}: {self.version} ({self.path})"
 
 
 @functools.cache
-def cublaslt() -> Found:
-    """Look for the library, once for this process, and start it.
+def found(chosen: str) -> Found:
+    """Look for a library of :data:`LIBRARIES`, once for this process, and start it.
 
-    The environment variable ``TVM_SPARSE_CUBLASLT`` names its file, or is ``off``. Without it, a
-    copy that the process has loaded is taken, then that of the wheel ``nvidia-cublas``, then what
-    the loader finds.
+    Its environment variable names its file, or is ``off``. Without it, a copy that the process has
+    loaded is taken, then that of NVIDIA's wheel, then what the loader finds.
     """
-    path, version, problem = engine.function("tvm_sparse.blas.library")(_folders())
-    return Found(str(path), str(version), str(problem))
+    library = LIBRARIES[chosen]
+    path, version, problem = engine.function(library.function)(_folders(library))
+    return Found(library.name, str(path), str(version), str(problem))
 
 
 def used(decisions: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
@@ -63,18 +95,19 @@ def used(decisions: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     decisions
         Those of its manifest.
     """
-    layers = sum(decision.get("chosen") == CUBLASLT for decision in decisions)
-    if not layers:
-        return ()
-    found = cublaslt()
-    line = f"{found} ({layers} of {len(decisions)} layers ask it)"
-    expected = not found.problem or os.environ.get(VARIABLE) == "off"
-    _log.log(logging.INFO if expected else logging.WARNING, "%s", line)
-    return (line,)
+    lines = []
+    for chosen, library in LIBRARIES.items():
+        layers = sum(decision.get("chosen") == chosen for decision in decisions)
+        if layers:
+            there = found(chosen)
+            lines.append(f"{there} ({layers} of {len(decisions)} layers ask it)")
+            expected = not there.problem or os.environ.get(library.variable) == "off"
+            _log.log(logging.INFO if expected else logging.WARNING, "%s", lines[-1])
+    return tuple(lines)
 
 
-def _folders() -> list[str]:
+def _folders(library: Library) -> list[str]:
     """Return the folders of NVIDIA's wheels that are installed."""
     spec = importlib.util.find_spec("nvidia")
     places = spec.submodule_search_locations if spec else None
-    return [str(Path(place, wheel)) for place in places or () for wheel in WHEELS]
+    return [str(Path(place, wheel)) for place in places or () for wheel in library.wheels]

@@ -5,6 +5,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from tvm_sparse.cli import checks
+from tvm_sparse_runtime import libraries
 
 
 @pytest.mark.parametrize(
@@ -80,8 +81,18 @@ def test_the_driver_is_asked_for_its_version(driver, status, told, todo, monkeyp
 def test_libraries_that_programs_do_not_ask_are_named_with_their_versions(monkeypatch):
     wheels = [
         types.SimpleNamespace(metadata={"Name": name}, version=version)
-        for name, version in (("nvidia-cudnn-cu13", "9.12"), ("Torch_TensorRT", "2.9"))
+        for name, version in (("nvidia-cusparselt-cu13", "0.8"), ("Torch_TensorRT", "2.9"))
     ]
     monkeypatch.setattr(importlib.metadata, "distributions", lambda: wheels)
     (found,) = checks._others()
-    assert found.found == "cuDNN 9.12, cuSPARSELt not installed, TensorRT 2.9"
+    assert found.found == "cuSPARSELt 0.8, TensorRT 2.9"
+
+
+def test_libraries_that_programs_ask_are_named_with_what_they_compute(monkeypatch):
+    there = {"cublaslt": libraries.Found("cuBLASLt", "/lib", "130000", "")}
+    there["cudnn"] = libraries.Found("cuDNN", "", "", "not found: pip install nvidia-cudnn-cu13")
+    monkeypatch.setattr(libraries, "found", there.__getitem__)
+    first, second = checks._libraries()
+    assert (first.check, first.status, first.found) == ("cuBLASLt", "ok", "130000, /lib")
+    assert (second.check, second.status, second.found) == ("cuDNN", "note", there["cudnn"].problem)
+    assert second.todo.startswith("dense convolutions run by our own kernels on GPUs")

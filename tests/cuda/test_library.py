@@ -205,6 +205,7 @@ def test_pointwise_convolutions_are_products_too(log):
     model = nn.Sequential(nn.Conv2d(16, 32, 1), nn.ReLU(), nn.Conv2d(32, 24, 1))
     equal_to_eager(model.half(), torch.randn(2, 16, 5, 5).half())
     assert {c.size for c in calls(log)} == {(50, 32, 16), (50, 24, 32)}
+    assert {c.epilogue for c in calls(log)} == {BIAS}
 
 
 def test_features_that_fill_no_tile_have_a_pitch(log):

@@ -56,9 +56,9 @@ def test_what_a_library_is_not_asked_for(lead, columns, features):
 
 def test_windows_are_no_products():
     taps = {"taps": (3, 3), "strides": (1, 1), "dilation": (1, 1), "padded": (34, 34)}
-    assert list(offered((1, 32, 32), 64, 64, **taps)) == ["dense"]
+    assert "cublaslt" not in offered((1, 32, 32), 64, 64, **taps)
     strided = {"taps": (1, 1), "strides": (2, 2), "dilation": (1, 1), "padded": (63, 63)}
-    assert list(offered((1, 32, 32), 64, 64, **strided)) == ["dense"]
+    assert "cublaslt" not in offered((1, 32, 32), 64, 64, **strided)
 
 
 @needs_nvrtc

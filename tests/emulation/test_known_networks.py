@@ -13,8 +13,9 @@ from tests.cuda.kernels import needs_nvrtc
 from tests.emulation.exact import array
 from tests.zoo import torchvision_model, transformers_model
 from tvm_sparse.patterns.balanced import Balanced
-from tvm_sparse.selection.cuda import library_options
+from tvm_sparse.selection.cuda import convolution_options, library_options
 from tvm_sparse.testing import emulate
+from tvm_sparse_runtime.libraries import LIBRARIES
 
 pytestmark = needs_nvrtc
 
@@ -52,6 +53,7 @@ NETWORKS = {
     "gpt2": gpt,
 }
 QUICK = ("bert", "gpt2")
+IMAGES = ("mobilenet_v2", "resnet50")
 each = [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in NETWORKS]
 
 
@@ -96,10 +98,12 @@ def test_dense_layers_by_a_library_or_by_ours(name, dtype, there, tmp_path, monk
     log.touch()
     monkeypatch.setenv("FAKE_CUDA_LOG", str(log))
     monkeypatch.setattr(library_options, "seconds", lambda *_: 1e-9)
+    monkeypatch.setattr(convolution_options, "seconds", lambda *_: 1e-9)
     library = run(name, dtype, libraries=there)
-    assert "cublaslt" in chosen(library)
-    asked = [line for line in log.read_text().splitlines() if line.startswith("cublaslt ")]
-    assert bool(asked) == there
+    wanted = {"cublaslt"} | ({"cudnn"} if name in IMAGES else set())
+    assert wanted == chosen(library) & LIBRARIES.keys()
+    asked = {line.split()[0] for line in log.read_text().splitlines()}
+    assert asked & LIBRARIES.keys() == (wanted if there else set())
 
 
 def balanced(model):

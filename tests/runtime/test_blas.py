@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import json
-import os
-import subprocess
-import sys
 
 import pytest
 
-from tests.runtime import blas_cases
-from tvm_sparse.base.targets import parse_target
-from tvm_sparse.emulation.process import environment
+from tests.runtime import library_cases
 
 TYPES = (
     *(("float32", "float32"), ("float16", "float16"), ("bfloat16", "bfloat16")),
@@ -24,21 +18,12 @@ CASE = {
     "dtype": "float16",
     "out_dtype": "float16",
     "epilogue": 0,
-    "workspace": blas_cases.WORKSPACE,
+    "workspace": library_cases.WORKSPACE,
 }
 
 
 def run(cases, **variables):
-    """Return what the program prints, and what it says on the standard error stream."""
-    own = environment(parse_target("cuda:sm_90").target)
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.runtime.blas_cases", json.dumps(cases)],
-        env={**os.environ, **own, **variables},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return [tuple(one) for one in json.loads(done.stdout)], done.stderr
+    return library_cases.run("blas_cases", cases, **variables)
 
 
 def test_products_are_exact_on_small_integers():

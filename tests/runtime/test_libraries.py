@@ -1,4 +1,4 @@
-"""Which cuBLASLt is found, and what is said of it."""
+"""Which cuBLASLt and cuDNN are found, and what is said of them."""
 
 from __future__ import annotations
 
@@ -11,25 +11,27 @@ from pathlib import Path
 import pytest
 
 from tvm_sparse.base.targets import parse_target
-from tvm_sparse.emulation.process import environment
-from tvm_sparse_emulator.stand_in import CUBLASLT
+from tvm_sparse.emulation.process import STAND_INS, environment
 from tvm_sparse_runtime import libraries
-from tvm_sparse_runtime.libraries import Found
+from tvm_sparse_runtime.libraries import CUBLASLT, CUDNN, LIBRARIES, Found
 
 PROGRAM = """
 import sys
 from tvm_sparse_runtime import gpu, libraries
 gpu.require(["sm_90"], "the stand-in")
-sys.path[:0] = sys.argv[1:]
-print(libraries.cublaslt())
+chosen, *sys.path[:0] = sys.argv[1:]
+print(libraries.found(chosen))
 """
+OWN = environment(parse_target("cuda:sm_90").target)
+each = pytest.mark.parametrize("chosen", LIBRARIES)
+VERSIONS = {CUBLASLT: "130000", CUDNN: "92801"}
 
 
-def found(*places, **variables):
+def found(chosen, *places, **variables):
     """Return the line of a process that has the emulated driver."""
-    own = {**os.environ, **environment(parse_target("cuda:sm_90").target), **variables}
+    own = {**os.environ, **OWN, **variables}
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *map(str, places)],
+        [sys.executable, "-c", PROGRAM, chosen, *map(str, places)],
         env={name: value for name, value in own.items() if value},
         capture_output=True,
         text=True,
@@ -38,63 +40,87 @@ def found(*places, **variables):
     return done.stdout.strip()
 
 
-def test_the_file_that_is_named():
-    assert found().startswith("cuBLASLt: 130000 (/")
+@each
+def test_the_file_that_is_named(chosen):
+    assert found(chosen).startswith(f"{LIBRARIES[chosen].name}: {VERSIONS[chosen]} (/")
 
 
-def test_what_the_loader_finds():
-    assert CUBLASLT in found(TVM_SPARSE_CUBLASLT="")
-
-
-def test_a_wheel_comes_before_what_the_loader_finds(tmp_path):
-    place = Path(environment(parse_target("cuda:sm_90").target)["TVM_SPARSE_CUBLASLT"])
-    wheel = tmp_path / "nvidia" / "cublas" / "lib"
-    wheel.mkdir(parents=True)
-    shutil.copy(place, wheel)
-    assert f"({wheel}/" in found(tmp_path, TVM_SPARSE_CUBLASLT="")
-
-
-def test_a_broken_file(tmp_path):
-    broken = tmp_path / CUBLASLT
-    broken.write_bytes(b"no library")
-    line = found(TVM_SPARSE_CUBLASLT=str(broken))
-    assert line.startswith("cuBLASLt: cannot be loaded (") and str(broken) in line
-    assert line.endswith("; our own kernels run")
-
-
-def test_a_library_without_its_functions(tmp_path):
-    other = tmp_path / CUBLASLT
-    place = Path(environment(parse_target("cuda:sm_90").target)["TVM_SPARSE_CUBLASLT"]).parent
-    shutil.copy(place / "libcudart.so.13", other)
-    line = found(TVM_SPARSE_CUBLASLT=str(other))
-    assert line == "cuBLASLt: has no function cublasLtGetVersion; our own kernels run"
+@each
+def test_what_the_loader_finds(chosen):
+    assert STAND_INS[chosen] in found(chosen, **{LIBRARIES[chosen].variable: ""})
 
 
 @pytest.mark.grid
 @pytest.mark.parametrize(
-    ("how", "why"),
-    [("old", "too old (110800 in "), ("start", "does not start (CUBLAS_STATUS_NOT_INITIALIZED)")],
+    ("chosen", "folder"), [(n, folder) for n, one in LIBRARIES.items() for folder in one.wheels]
 )
-def test_a_library_that_cannot_be_used(how, why):
-    assert f"cuBLASLt: {why}" in found(FAKE_CUBLASLT=how)
+def test_a_wheel_comes_before_what_the_loader_finds(chosen, folder, tmp_path):
+    wheel = tmp_path / "nvidia" / folder
+    wheel.mkdir(parents=True)
+    shutil.copy(OWN[LIBRARIES[chosen].variable], wheel)
+    assert f"({wheel}/" in found(chosen, tmp_path, **{LIBRARIES[chosen].variable: ""})
 
 
-def test_it_can_be_turned_off():
-    line = found(TVM_SPARSE_CUBLASLT="off")
-    assert line == "cuBLASLt: turned off by TVM_SPARSE_CUBLASLT; our own kernels run"
+@each
+def test_a_broken_file(chosen, tmp_path):
+    broken = tmp_path / STAND_INS[chosen]
+    broken.write_bytes(b"no library")
+    line = found(chosen, **{LIBRARIES[chosen].variable: str(broken)})
+    assert line.startswith(f"{LIBRARIES[chosen].name}: cannot be loaded (") and str(broken) in line
+    assert line.endswith("; our own kernels run")
+
+
+@pytest.mark.grid
+@pytest.mark.parametrize(
+    ("chosen", "function"), [(CUBLASLT, "cublasLtGetVersion"), (CUDNN, "cudnnGetVersion")]
+)
+def test_a_library_without_its_functions(chosen, function, tmp_path):
+    other = tmp_path / STAND_INS[chosen]
+    variable = LIBRARIES[chosen].variable
+    shutil.copy(Path(OWN[variable]).parent / "libcudart.so.13", other)
+    line = found(chosen, **{variable: str(other)})
+    name = LIBRARIES[chosen].name
+    assert line == f"{name}: has no function {function}; our own kernels run"
+
+
+@pytest.mark.grid
+@pytest.mark.parametrize(
+    ("variable", "how", "why"),
+    [
+        ("FAKE_CUBLASLT", "old", "too old (110800 in "),
+        ("FAKE_CUBLASLT", "start", "does not start (CUBLAS_STATUS_NOT_INITIALIZED)"),
+        ("FAKE_CUDNN", "old", "too old (8907 in "),
+        ("FAKE_CUDNN", "start", "does not start (CUDNN_STATUS_NOT_INITIALIZED)"),
+    ],
+)
+def test_a_library_that_cannot_be_used(variable, how, why):
+    chosen = variable.removeprefix("FAKE_").lower()
+    assert f"{LIBRARIES[chosen].name}: {why}" in found(chosen, **{variable: how})
+
+
+@each
+def test_it_can_be_turned_off(chosen):
+    name, variable = LIBRARIES[chosen].name, LIBRARIES[chosen].variable
+    line = found(chosen, **{variable: "off"})
+    assert line == f"{name}: turned off by {variable}; our own kernels run"
 
 
 def test_artifacts_say_what_their_layers_ask(monkeypatch, caplog):
-    monkeypatch.setattr(libraries, "cublaslt", lambda: Found("", "", "not found"))
+    there = {CUBLASLT: Found("cuBLASLt", "", "", "not found"), CUDNN: Found("cuDNN", "x", "9", "")}
+    monkeypatch.setattr(libraries, "found", there.__getitem__)
     assert libraries.used([{"chosen": "dense"}]) == ()
     assert not caplog.records
-    (line,) = libraries.used([{"chosen": "dense"}, {"chosen": "cublaslt"}])
-    assert line == "cuBLASLt: not found; our own kernels run (1 of 2 layers ask it)"
+    lines = libraries.used([{"chosen": "dense"}, {"chosen": "cublaslt"}, {"chosen": "cudnn"}])
+    assert lines == (
+        "cuBLASLt: not found; our own kernels run (1 of 3 layers ask it)",
+        "cuDNN: 9 (x) (1 of 3 layers ask it)",
+    )
     assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
-def test_what_is_meant_to_be_so_is_no_warning(monkeypatch, caplog):
-    monkeypatch.setattr(libraries, "cublaslt", lambda: Found("", "", "turned off"))
-    monkeypatch.setenv("TVM_SPARSE_CUBLASLT", "off")
-    assert libraries.used([{"chosen": "cublaslt"}])
+@each
+def test_what_is_meant_to_be_so_is_no_warning(chosen, monkeypatch, caplog):
+    monkeypatch.setattr(libraries, "found", lambda _: Found("", "", "", "turned off"))
+    monkeypatch.setenv(LIBRARIES[chosen].variable, "off")
+    assert libraries.used([{"chosen": chosen}])
     assert not caplog.records

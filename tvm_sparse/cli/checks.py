@@ -23,7 +23,6 @@ DRIVER, CUDA_MAJOR = "libcuda.so.1", 13
 """The library of NVIDIA's driver, and the version of CUDA whose runtime programs load."""
 
 OTHERS = {
-    "cuDNN": ("nvidia-cudnn",),
     "cuSPARSELt": ("nvidia-cusparselt",),
     "TensorRT": ("torch-tensorrt", "torch_tensorrt"),
 }
@@ -164,17 +163,19 @@ def _others() -> Iterator[Finding]:
 
 
 def _libraries() -> Iterator[Finding]:
-    """Say which library computes dense layers on this machine's GPU."""
-    from tvm_sparse_runtime.libraries import cublaslt
+    """Say which libraries compute dense layers on this machine's GPU."""
+    from tvm_sparse_runtime.libraries import LIBRARIES, found
 
-    found = cublaslt()
-    if not found.problem:
-        yield Finding("cuBLASLt", "ok", f"{found.version}, {found.path}")
-    else:
-        todo = (
-            "dense layers run by our own kernels on GPUs; pip install 'tvm-sparse[cuda-libraries]'"
-        )
-        yield Finding("cuBLASLt", "note", found.problem, todo)
+    for chosen, library in LIBRARIES.items():
+        there = found(chosen)
+        if not there.problem:
+            yield Finding(library.name, "ok", f"{there.version}, {there.path}")
+        else:
+            todo = (
+                f"dense {library.layers} run by our own kernels on GPUs;"
+                " pip install 'tvm-sparse[cuda-libraries]'"
+            )
+            yield Finding(library.name, "note", there.problem, todo)
 
 
 def _caches() -> Iterator[Finding]:
@@ -197,7 +198,10 @@ def _existing(path: Path) -> Path:
 
 def _settings() -> Iterator[Finding]:
     """Name the variables that change what is compiled or how it runs."""
-    for name in ("TVM_NUM_THREADS", "TVM_SPARSE_DUMP", "TVM_SPARSE_CUBLASLT"):
+    from tvm_sparse_runtime.libraries import LIBRARIES
+
+    asked = [library.variable for library in LIBRARIES.values()]
+    for name in ("TVM_NUM_THREADS", "TVM_SPARSE_DUMP", *asked):
         if value := os.environ.get(name):
             yield Finding(name, "ok", value)
 

@@ -87,7 +87,7 @@ def compile_command(
     ] = True,
     libraries: Annotated[
         bool,
-        typer.Option(help="On GPUs, let cuBLASLt compute dense layers where it is faster."),
+        typer.Option(help="On GPUs, let cuBLASLt and cuDNN compute dense layers where faster."),
     ] = True,
     database: Annotated[
         Path | None,

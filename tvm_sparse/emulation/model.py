@@ -43,7 +43,7 @@ def emulate(
     sanitize
         Look for errors in what kernels do to memory.
     libraries
-        Layers that ask cuBLASLt get its answer from a stand-in; ``False``: our own kernels run.
+        Layers that ask a library get the answer of a stand-in; ``False``: our own kernels run.
 
     Raises
     ------

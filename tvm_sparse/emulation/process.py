@@ -21,9 +21,13 @@ from tvm_sparse.schedules.build import build_scheduled
 from tvm_sparse.tuning.pool import Closing, Outcome, WorkerPool
 from tvm_sparse_emulator import stand_in
 from tvm_sparse_emulator.report import EmulationReport
+from tvm_sparse_runtime.libraries import CUBLASLT, CUDNN, LIBRARIES
 
 SECONDS = 1800.0
 """Limit for one call; a CPU takes a thousand times as long as a GPU."""
+
+STAND_INS = {CUBLASLT: stand_in.CUBLASLT, CUDNN: stand_in.CUDNN}
+"""Files of the stand-ins for libraries."""
 
 Change = Callable[[str], str]
 
@@ -31,11 +35,13 @@ Change = Callable[[str], str]
 def environment(target: Target, *, libraries: bool = True) -> dict[str, str]:
     """Return the variables of a process whose driver stands in for the newest GPU of ``target``.
 
-    With ``libraries`` there is a stand-in for cuBLASLt, too; the real one needs a GPU.
+    With ``libraries`` there are stand-ins for NVIDIA's, too; the real ones need a GPU.
     """
-    products = str(stand_in.directory() / stand_in.CUBLASLT) if libraries else "off"
     own = stand_in.environment(capability=capability(newest_arch(target)))
-    return {**own, "TVM_SPARSE_CUBLASLT": products}
+    for chosen, file in STAND_INS.items():
+        place = str(stand_in.directory() / file) if libraries else "off"
+        own[LIBRARIES[chosen].variable] = place
+    return own
 
 
 class Emulator(Closing):
@@ -50,7 +56,7 @@ class Emulator(Closing):
     blocks
         Execute at most so many blocks of a grid, spread over it; 0 for all.
     libraries
-        Let a stand-in for cuBLASLt compute the layers that ask for it.
+        Let stand-ins compute the layers that ask for a library.
     """
 
     def __init__(

@@ -47,9 +47,9 @@ WHOLE = "ts.whole"
 extents are computed, those of the result stand in the function."""
 
 LIBRARY = "ts.library"
-"""Block annotation: features, columns and pitch of the weights of a plain product, whose result the
-block stores, and the fewest rows from which a library may compute it. Function attribute: how
-(``PlanLibraryCalls``)."""
+"""Block annotation: by which ``function`` of the runtime a library may compute what the block
+stores. There are its ``numbers``, the axes of the input's ``planes``, and the ``least`` rows from
+which it is asked. Function attribute: how (``PlanLibraryCalls``)."""
 
 LOOKED_UP = "ts.looked_up"
 """Function attribute: the function looks up each byte of its first argument in its second, and TVM

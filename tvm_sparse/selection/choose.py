@@ -36,7 +36,7 @@ from tvm_sparse.selection.measure import Data, Measured, measure
 from tvm_sparse.selection.recorded_ways import fastest_way
 from tvm_sparse.selection.shortlist import shortlist
 from tvm_sparse.selection.times import Times
-from tvm_sparse_runtime.libraries import CUBLASLT
+from tvm_sparse_runtime.libraries import LIBRARIES
 
 HOPELESS = 1.25
 """Modelled cost over dense beyond which a format is not even measured."""
@@ -155,7 +155,7 @@ class Chooser:
         found = [
             c
             for c in dense_candidates(layer.contraction, self.target)
-            if c.name != CUBLASLT or self._asks(c, forced)
+            if c.name not in LIBRARIES or self._asks(c, forced)
         ]
         if forced not in DENSE or self.config.ignored(layer.name):
             return found
@@ -164,7 +164,7 @@ class Chooser:
     def _asks(self, library: Candidate, forced: str | None) -> bool:
         """Whether a library may compute a layer: it is clearly faster than our dense kernel."""
         worth = library.margin * library.cost <= 1
-        return self.config.libraries and (worth or forced == CUBLASLT)
+        return self.config.libraries and (worth or forced == library.name)
 
     def _candidates(self, layer: Layer, scan: Scan) -> tuple[list[Candidate], list[str]]:
         forced = self.config.forced(layer.name)
@@ -191,7 +191,7 @@ class Chooser:
         Layers whose formats are alike share times: compiling each of them takes a second.
         """
         static = layer.static()
-        if any(c.name == CUBLASLT for c in candidates):
+        if any(c.name in LIBRARIES for c in candidates):
             return Measured()  # what is timed here is our own code
         if not self.config.measure or len(candidates) == 1 or layer.times * static.flops() < TINY:
             return Measured()

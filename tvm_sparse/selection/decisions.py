@@ -8,13 +8,13 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 from tvm_sparse.base.markup import html_table
-from tvm_sparse_runtime.libraries import CUBLASLT
+from tvm_sparse_runtime.libraries import LIBRARIES
 
 if TYPE_CHECKING:
     from tvm_sparse.selection.break_even import Studied
     from tvm_sparse.selection.mask_picture import MaskPicture
 
-DENSE = ("dense", "winograd", "tiles", "shifts", CUBLASLT)
+DENSE = ("dense", "winograd", "tiles", "shifts", *LIBRARIES)
 """Names of the candidates that do not care for zeros."""
 
 _NAMED = 3
@@ -29,9 +29,9 @@ class Decision:
     """One layer's record. Times are microseconds of one call on the compiling machine.
 
     ``chosen`` is ``"dense"``, ``"winograd"`` (dense, with fewer products), ``"tiles"`` (dense, by
-    an engine for tiles), ``"shifts"`` (dense, lanes along pixels), ``"cublaslt"`` (dense; a library
-    computes it where there is one) or the name of a sparse format; ``reason`` says why in a
-    sentence. ``dense_us`` is the time of the fastest dense way.
+    an engine for tiles), ``"shifts"`` (dense, lanes along pixels), ``"cublaslt"`` or ``"cudnn"``
+    (dense; that library computes it where it is there) or the name of a sparse format; ``reason``
+    says why in a sentence. ``dense_us`` is the time of the fastest dense way.
     ``modelled_us`` is the time of what was chosen by the model of a GPU, all calls of the layer.
     """
 
@@ -118,8 +118,10 @@ class Decisions:
 
     def verdict(self) -> str:
         """Return how many layers run sparse, their gain, who else computes, what rounding costs."""
-        asked = sum(record.chosen == CUBLASLT for record in self.records)
-        phrases = [self._gain(), f"{asked} dense by cuBLASLt where it is there" if asked else ""]
+        phrases = [self._gain()]
+        for chosen, library in LIBRARIES.items():
+            asked = sum(record.chosen == chosen for record in self.records)
+            phrases += [f"{asked} dense by {library.name} where it is there"] if asked else []
         phrases += [] if self.rounding is None else [self.rounding.phrase()]
         return "; ".join(filter(None, [*phrases, self.told_of_floats()]))
 

@@ -15,7 +15,7 @@ from tvm_sparse.selection.choose import Choice, Chooser
 from tvm_sparse.selection.layer import Layer
 from tvm_sparse.tuning.tasks import Call, Task, task_of
 from tvm_sparse.tuning.workload import Workload, workload_of
-from tvm_sparse_runtime.libraries import CUBLASLT
+from tvm_sparse_runtime.libraries import LIBRARIES
 
 WITHIN, MOST_CUTS = 1.3, 3
 """Time over the chosen format's up to which another one may catch up when it is tuned. So many
@@ -120,7 +120,7 @@ def _rivals(layer: Layer, choice: Choice, target: Target, config: Config) -> lis
         *dense_candidates(layer.contraction, target),
         *sparse_candidates(layer.contraction, layer.scan(), target),
     ]
-    found = {c.name: c for c in every if isinstance(c, Candidate) and c.name != CUBLASLT}
+    found = {c.name: c for c in every if isinstance(c, Candidate) and c.name not in LIBRARIES}
     costs = choice.times or {name: c.cost for name, c in found.items()}
     chosen = choice.candidate.name
     limit = WITHIN * costs[chosen]

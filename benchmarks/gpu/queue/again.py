@@ -13,7 +13,12 @@ from benchmarks.gpu.ratios import ratio_of
 from benchmarks.gpu.timing import Timer
 from benchmarks.harness.common import load
 
-PARTS = {"grid": cases.grid, "papers": cases.papers, "depthwise": cases.depthwise}
+PARTS = {
+    "grid": cases.grid,
+    "papers": cases.papers,
+    "depthwise": cases.depthwise,
+    "convolutions": cases.convolutions,
+}
 TUNING = 90.0
 """Seconds that a tuned case may take."""
 

@@ -74,6 +74,7 @@ def steps(background: Background) -> tuple[Step, ...]:
                 ("grid", 4.0, "8192 x 8192 over patterns, zeros and rows, ours"),
                 ("papers", 3.0, "layers of the papers, mixed patterns, ours"),
                 ("depthwise", 1.0, "depthwise layers of mobile networks, ours"),
+                ("convolutions", 1.0, "convolutions of ResNet-50, ours"),
             )
         ),
         Step(

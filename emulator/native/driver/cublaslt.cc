@@ -5,17 +5,18 @@
 // unsupported) or "multiply" (every product fails).
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 
 #include "../executor/api.h"
-#include "../executor/half.h"
 #include "cuda_abi.h"
+#include "numbers.h"
 
 namespace {
 
+using library::Bytes, library::kFloat, library::kHalf, library::Load, library::Store;
+
 enum Status { kDone = 0, kNotInitialized = 1, kInvalid = 7, kFailed = 13, kUnsupported = 15 };
-enum Type { kFloat = 0, kHalf = 2, kBfloat = 14 };
+constexpr int kBfloat = 14;
 constexpr int kComputeFloat = 68;
 constexpr int kRelu = 2, kBias = 4;
 
@@ -50,30 +51,10 @@ struct Found {
   int reserved[4];
 };
 
-bool Fails(const char* how) {
-  const char* asked = std::getenv("FAKE_CUBLASLT");
-  return asked && std::strcmp(asked, how) == 0;
-}
-
-uint64_t Bytes(int type) { return type == kFloat ? 4 : 2; }
+bool Fails(const char* how) { return library::Fails("FAKE_CUBLASLT", how); }
 
 uint64_t Bytes(const Matrix& m) {
   return ((m.columns - 1) * static_cast<uint64_t>(m.pitch) + m.rows) * Bytes(m.type);
-}
-
-double Load(const void* data, int type, uint64_t at) {
-  if (type == kFloat) return static_cast<const float*>(data)[at];
-  const uint16_t bits = static_cast<const uint16_t*>(data)[at];
-  return type == kHalf ? ptx::Half{bits}.Value() : ptx::Bfloat{bits}.Value();
-}
-
-void Store(void* data, int type, uint64_t at, double value) {
-  if (type == kFloat) {
-    static_cast<float*>(data)[at] = static_cast<float>(value);
-  } else {
-    static_cast<uint16_t*>(data)[at] =
-        type == kHalf ? ptx::Half::Of(value).bits : ptx::Bfloat::Of(value).bits;
-  }
 }
 
 // Whether columns of `m` lie apart and its type is known.

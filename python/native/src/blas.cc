@@ -3,8 +3,6 @@
 #include <tvm/ffi/extra/c_env_api.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <map>
 #include <mutex>
 #include <tuple>
 
@@ -15,6 +13,8 @@ namespace {
 
 namespace ffi = tvm::ffi;
 namespace lt = cublaslt;
+
+using Blas = Library<lt::Call>;
 
 constexpr int kCuda = kDLCUDA, kDevice = 0;
 
@@ -40,32 +40,29 @@ struct Shape {
   bool operator<(const Shape& other) const { return key() < other.key(); }
 };
 
-// Shapes of which it is kept how they are computed: calls of open rows have one for each number.
-constexpr size_t kMostPlans = 4096;
-
 // How products of a shape are computed.
 struct Plan {
-  lt::Handle product = nullptr, w = nullptr, x = nullptr, out = nullptr;
-  lt::Found found{};
-  lt::Status status = lt::kSuccess;
+  Handle product = nullptr, w = nullptr, x = nullptr, out = nullptr;
+  lt::Choice found{};
+  Status status = lt::kSuccess;
 };
 
 template <typename Value>
-lt::Status set(lt::Status (*function)(lt::Handle, int, const void*, size_t), lt::Handle of,
-               int attribute, Value value) {
+Status set(Status (*function)(Handle, int, const void*, size_t), Handle of, int attribute,
+           Value value) {
   return function(of, attribute, &value, sizeof value);
 }
 
-lt::Status search(const lt::Library& library, const Shape& s, Plan* plan) {
-  const lt::Functions& call = library.call;
-  lt::Handle preference = nullptr;
-  if (lt::Status status = call.preference(&preference)) return status;
+Status search(const Blas& library, const Shape& s, Plan* plan) {
+  const lt::Call& call = library.call;
+  Handle preference = nullptr;
+  if (Status status = call.preference(&preference)) return status;
   const std::pair<int, uint32_t> numbers[] = {{lt::kReductions, lt::kReduceSums},
                                               {lt::kAlignmentA, s.of_w},
                                               {lt::kAlignmentB, s.of_x},
                                               {lt::kAlignmentC, s.of_c},
                                               {lt::kAlignmentD, s.of_out}};
-  lt::Status status =
+  Status status =
       set(call.set_preference, preference, lt::kMostWorkspace, static_cast<uint64_t>(s.bytes));
   for (const auto& [attribute, value] : numbers) {
     if (!status) status = set(call.set_preference, preference, attribute, value);
@@ -76,18 +73,18 @@ lt::Status search(const lt::Library& library, const Shape& s, Plan* plan) {
                        preference, 1, &plan->found, &count);
   }
   call.forget_preference(preference);
-  constexpr lt::Status kNotSupported = 15;
+  constexpr Status kNotSupported = 15;
   if (!status && count == 0) return kNotSupported;
   return status ? status : plan->found.state;
 }
 
 // Matrices are columns one after another there: what is x @ w here is w^T @ x^T, as they lie.
-lt::Status make(const lt::Library& library, const Shape& s, Plan* plan) {
-  const lt::Functions& call = library.call;
+Status make(const Blas& library, const Shape& s, Plan* plan) {
+  const lt::Call& call = library.call;
   int epilogue =
       (s.epilogue & kWithRelu ? lt::kRelu : 0) | (s.epilogue & kWithBias ? lt::kBias : 0);
   epilogue = epilogue ? epilogue : lt::kNothing;
-  lt::Status status = call.product(&plan->product, lt::kSumsOfFloats, lt::kFloat);
+  Status status = call.product(&plan->product, lt::kSumsOfFloats, lt::kFloat);
   if (!status) status = set(call.set_product, plan->product, lt::kEpilogue, epilogue);
   if (!status && s.epilogue & kWithBias) {
     status = set(call.set_product, plan->product, lt::kBiasType, s.out_type);
@@ -98,20 +95,17 @@ lt::Status make(const lt::Library& library, const Shape& s, Plan* plan) {
   return status ? status : search(library, s, plan);
 }
 
-void forget(const lt::Library& library, const Plan& plan) {
+void forget(const Blas& library, const Plan& plan) {
   if (plan.product) library.call.forget_product(plan.product);
-  for (lt::Handle matrix : {plan.w, plan.x, plan.out}) {
+  for (Handle matrix : {plan.w, plan.x, plan.out}) {
     if (matrix) library.call.forget_matrix(matrix);
   }
 }
 
-int failed(const lt::Library& library, const Shape& s, lt::Status status) {
-  std::fprintf(
-      stderr,
-      "tvm-sparse: cuBLASLt does not compute %lld x %lld x %lld (%s); our own kernel runs\n",
-      static_cast<long long>(s.rows), static_cast<long long>(s.features),
-      static_cast<long long>(s.columns), library.call.status_name(status));
-  return 1;
+int failed(const Blas& library, const Shape& s, Status status) {
+  const std::string size = std::to_string(s.rows) + " x " + std::to_string(s.features) + " x " +
+                           std::to_string(s.columns);
+  return not_computed(lt::kSought, size, library.call.status_name(status));
 }
 
 }  // namespace
@@ -120,26 +114,22 @@ int linear(void* x, void* w, void* bias, void* residual, void* out, void* worksp
            int64_t rows, int64_t features, int64_t columns, int64_t pitch, const ffi::String& dtype,
            const ffi::String& out_dtype, int epilogue) {
   static std::mutex mutex;
-  static std::map<Shape, Plan> plans;
-  const lt::Library& library = lt::library();
+  static Plans<Shape, Plan> plans;
+  const Blas& library = tvm_sparse::library<lt::Call>(lt::kSought);
   if (!library.problem.empty()) return 1;
   const void* c = epilogue & kWithResidual ? residual : out;
   const Shape shape{rows,           features,           columns,  pitch,        bytes,
                     type_of(dtype), type_of(out_dtype), epilogue, alignment(w), alignment(x),
                     alignment(c),   alignment(out)};
   std::lock_guard<std::mutex> lock(mutex);
-  if (plans.size() == kMostPlans && !plans.count(shape)) {
-    for (const auto& [_, plan] : plans) forget(library, plan);
-    plans.clear();
-  }
-  auto [place, is_new] = plans.try_emplace(shape);
-  Plan& plan = place->second;
+  auto [kept, is_new] = plans.of(shape, [&](const Plan& plan) { forget(library, plan); });
+  Plan& plan = *kept;
   if (is_new && (plan.status = make(library, shape, &plan))) {
     return failed(library, shape, plan.status);
   }
   if (plan.status) return 1;
   const float one = 1, beta = epilogue & kWithResidual ? 1 : 0;
-  lt::Status status = lt::kSuccess;
+  Status status = lt::kSuccess;
   if (epilogue & kWithBias) {
     status = set(library.call.set_product, plan.product, lt::kBiasPointer, bias);
   }
@@ -153,12 +143,8 @@ int linear(void* x, void* w, void* bias, void* residual, void* out, void* worksp
   return failed(library, shape, status);
 }
 
-ffi::Array<ffi::String> blas_library(ffi::Array<ffi::String> folders) {
-  std::vector<std::string> names;
-  for (const ffi::String& folder : folders) names.emplace_back(folder);
-  const lt::Library& found = lt::library(names);
-  const std::string version = found.version ? std::to_string(found.version) : "";
-  return {ffi::String(found.path), ffi::String(version), ffi::String(found.problem)};
+ffi::Array<ffi::String> blas_library(const ffi::Array<ffi::String>& folders) {
+  return told(library<lt::Call>(lt::kSought, names_of(folders)));
 }
 
 }  // namespace tvm_sparse

@@ -6,10 +6,8 @@
 
 namespace tvm_sparse {
 
-// What is behind the product: a sum of these.
-constexpr int kWithBias = 1, kWithResidual = 2, kWithRelu = 4;
-
-// out = relu(x @ w + bias + residual), as `epilogue` says; what it does not name is not read.
+// out = relu(x @ w + bias + residual), as `epilogue` says (libraries.h); what it does not name is
+// not read.
 //
 // `x` (rows, columns), `residual` and `out` (rows, features) and `bias` (features) are contiguous;
 // `w` is (columns, features) with rows that are `pitch` elements apart. `dtype` is that of x and w,
@@ -23,6 +21,6 @@ int linear(void* x, void* w, void* bias, void* residual, void* out, void* worksp
 
 // {path, version, problem} of the library, which is looked for in `folders`, too. A problem says
 // why it is not used.
-tvm::ffi::Array<tvm::ffi::String> blas_library(tvm::ffi::Array<tvm::ffi::String> folders);
+tvm::ffi::Array<tvm::ffi::String> blas_library(const tvm::ffi::Array<tvm::ffi::String>& folders);
 
 }  // namespace tvm_sparse

@@ -5,15 +5,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
-#include <vector>
+
+#include "libraries.h"
 
 namespace tvm_sparse {
 namespace cublaslt {
-
-using Status = int;
-using Handle = void*;  // of the library, a product, a matrix or a preference
-using Stream = void*;
 
 constexpr Status kSuccess = 0;
 constexpr int kFloat = 0, kHalf = 2, kBfloat = 14;              // cudaDataType
@@ -23,13 +19,12 @@ constexpr int kNothing = 1, kRelu = 2, kBias = 4;               // what an epilo
 constexpr int kMostWorkspace = 1, kReductions = 3;              // attributes of a preference
 constexpr int kAlignmentA = 5, kAlignmentB = 6, kAlignmentC = 7, kAlignmentD = 8;
 constexpr uint32_t kReduceSums = 2;  // partial sums are added as floats, before they are rounded
-constexpr size_t kOldest = 120000;   // ten thousand times the major version
 
 struct Algorithm {
   uint64_t data[8];
 };
 
-struct Found {
+struct Choice {
   Algorithm algorithm;
   size_t workspace;
   Status state;
@@ -37,10 +32,7 @@ struct Found {
   int reserved[4];
 };
 
-struct Functions {
-  size_t (*version)();
-  const char* (*status_name)(Status);
-  Status (*create)(Handle*);
+struct Call : Functions {
   Status (*product)(Handle*, int sums, int scale);
   Status (*set_product)(Handle, int attribute, const void* value, size_t bytes);
   Status (*forget_product)(Handle);
@@ -50,24 +42,17 @@ struct Functions {
   Status (*set_preference)(Handle, int attribute, const void* value, size_t bytes);
   Status (*forget_preference)(Handle);
   Status (*find)(Handle library, Handle product, Handle a, Handle b, Handle c, Handle d,
-                 Handle preference, int most, Found* found, int* count);
+                 Handle preference, int most, Choice* found, int* count);
   Status (*multiply)(Handle library, Handle product, const void* alpha, const void* a, Handle of_a,
                      const void* b, Handle of_b, const void* beta, const void* c, Handle of_c,
                      void* d, Handle of_d, const Algorithm* algorithm, void* workspace,
-                     size_t workspace_bytes, Stream stream);
+                     size_t workspace_bytes, void* stream);
+
+  void bind(Binder binder);
 };
 
-struct Library {
-  Functions call{};
-  Handle handle = nullptr;
-  std::string path;
-  size_t version = 0;
-  std::string problem;  // why it is not used; empty if it is
-};
-
-// The library, opened at the first call: what TVM_SPARSE_CUBLASLT names, a copy that this process
-// has loaded, one in `folders`, or what the loader finds.
-const Library& library(const std::vector<std::string>& folders = {});
+// What is looked for: versions are ten thousand times the major one.
+extern const Sought kSought;
 
 }  // namespace cublaslt
 }  // namespace tvm_sparse

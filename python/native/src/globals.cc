@@ -5,6 +5,7 @@
 #include "blas.h"
 #include "bound.h"
 #include "crew.h"
+#include "dnn.h"
 #include "engine.h"
 #include "gpu.h"
 #include "team.h"
@@ -24,6 +25,8 @@ TVM_FFI_STATIC_INIT_BLOCK() {
   publish("tvm_sparse.bound", Function::FromTyped(bound));
   publish("tvm_sparse.blas.linear", Function::FromTyped(linear));
   publish("tvm_sparse.blas.library", Function::FromTyped(blas_library));
+  publish("tvm_sparse.dnn.convolution", Function::FromPacked(convolution));
+  publish("tvm_sparse.dnn.library", Function::FromTyped(dnn_library));
 }
 
 }  // namespace

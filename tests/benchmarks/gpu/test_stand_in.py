@@ -97,3 +97,13 @@ def test_artifacts_of_open_extents_are_called_at_each_size(tmp_path):
     assert [row["size"] for row in attention] == [[2, 5], [1, 37]]
     assert all(row["times"].keys() == {"torch eager", "ours", "cublaslt"} for row in layers)
     assert any("cuBLASLt" in told for row in layers for told in row["libraries"])
+
+
+@needs_nvrtc
+def test_convolutions_of_a_library_are_timed_beside_ours(tmp_path):
+    done, lines = run(tmp_path, "--steps", "convolutions", "--minutes", "9", whole=True)
+    assert done.returncode == 0, done.stderr
+    (row,) = next(iter(lines.values()))["rows"]
+    assert row["times"].keys() == {*("ours dense", "ours features first"), *row["libraries_dense"]}
+    assert row["libraries_dense"] == ["cudnn nchw", "cudnn nhwc"]
+    assert row["errors"]["features first"] <= 1

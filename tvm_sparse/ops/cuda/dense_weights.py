@@ -1,7 +1,8 @@
-"""Right operand of tiled contractions for dense weights: a plain copy."""
+"""Right operands of tiled contractions for dense weights: plain copies."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,7 +10,8 @@ from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
 from tvm_sparse.formats.dense import DenseFormat
-from tvm_sparse.ops.cuda.tile import ThreadBlockTile, round_up
+from tvm_sparse.ops.cuda.staging import copy
+from tvm_sparse.ops.cuda.tile import VECTOR_BITS, ThreadBlockTile, round_up
 from tvm_sparse.ops.cuda.weights import AllColumns, DenseTiles
 from tvm_sparse.ops.marks import VECTOR, int64
 
@@ -68,3 +70,29 @@ class DenseOperand(AllColumns, DenseTiles):
             return block, column, feature
         side = block % self._tiles * self.tile.features
         return block // self._tiles, column, side + feature
+
+
+@dataclass
+class DenseRows(DenseOperand):
+    """Dense weights as they are: one row after another, each of all columns (``lanes`` is 1)."""
+
+    @property
+    def down(self) -> int:
+        """Blocks of ``tile.features`` rows."""
+        return math.ceil(self.format.rows / self.tile.features)
+
+    @property
+    def features_first(self) -> bool:
+        """A row of the tile is a row of the weight matrix, as it is stored."""
+        return True
+
+    def stage(self, ws: tirx.Buffer) -> None:
+        """Emit a copy; rows and columns past the ends are zero."""
+        rows, columns = self.format.rows, self.format.cols
+        with T.grid(*ws.shape) as axes, T.sblock("stage_w"):
+            block, feature, k = T.axis.remap("SSS", axes)
+            down, column = self.whole(block, k)
+            row = down * self.tile.features + feature
+            vector = math.gcd(columns, VECTOR_BITS // int(ws.dtype.bits))
+            inside = [row < rows, column // vector < columns // vector]
+            copy(self._values[row, column, 0], ws, (block, feature, k), inside, vector)

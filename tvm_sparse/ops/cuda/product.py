@@ -22,10 +22,10 @@ from tvm_sparse.base.numerics import Numerics, bits_of
 from tvm_sparse.machine.engine.registry import require_gpu
 from tvm_sparse.ops.contractions.batch_matmul import View
 from tvm_sparse.ops.cuda.multiply import multiplier
-from tvm_sparse.ops.cuda.staging import SHARED
+from tvm_sparse.ops.cuda.staging import SHARED, copy
 from tvm_sparse.ops.cuda.tile import VECTOR_BITS, ThreadBlockTile, round_up, unflat
 from tvm_sparse.ops.cuda.weights import DenseTiles
-from tvm_sparse.ops.marks import FUSION, OUT_FUSABLE, VECTOR, flat, int64
+from tvm_sparse.ops.marks import FUSION, OUT_FUSABLE, flat, int64
 
 
 @dataclass
@@ -129,17 +129,6 @@ def _stage_rows(left: View, a: tirx.Buffer, xs: tirx.Buffer, matrices: Matrices)
         item = unflat(block // matrices.across, matrices.lead)
         index = element(left, (*item, row, k), zip(place, xs.shape, strict=True))
         copy(a[index], xs, place, [row < rows, k // vector < length // vector], vector)
-
-
-def copy(
-    value: Any, target: tirx.Buffer, place: Sequence[Any], inside: list[Any], vector: int
-) -> None:
-    """Emit the body of a block that copies ``value``, or zero outside, ``vector`` at a time."""
-    T.reads(value)
-    T.writes(target[tuple(place)])
-    T.sblock_attr({VECTOR: vector})
-    zero = tirx.const(0, str(target.dtype))
-    T.buffer_store(target, tirx.if_then_else(tirx.all(*inside), value, zero), list(place))
 
 
 def _store(out: tirx.Buffer, y: tirx.Buffer) -> None:

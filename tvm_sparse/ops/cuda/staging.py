@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tvm import tirx
@@ -41,3 +41,14 @@ def copied(
         T.sblock_attr({VECTOR: int(source.shape[2])})
         T.buffer_store(out, value, [block, step, element])
     return out
+
+
+def copy(
+    value: Any, target: tirx.Buffer, place: Sequence[Any], inside: list[Any], vector: int
+) -> None:
+    """Emit the body of a block that copies ``value``, or zero outside, ``vector`` at a time."""
+    T.reads(value)
+    T.writes(target[tuple(place)])
+    T.sblock_attr({VECTOR: vector})
+    zero = tirx.const(0, str(target.dtype))
+    T.buffer_store(target, tirx.if_then_else(tirx.all(*inside), value, zero), list(place))

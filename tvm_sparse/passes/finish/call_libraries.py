@@ -12,15 +12,12 @@ from tvm import s_tir, tirx
 
 from tvm_sparse.ops.marks import LIBRARY, int64
 
-FUNCTION = "tvm_sparse.blas.linear"
-"""The runtime's name of the call (``python/native/src/blas.h``)."""
-
 WORKSPACE = 32 << 20
-"""Bytes that the library may use: what NVIDIA recommends for Hopper (``cublasSetWorkspace``). They
+"""Bytes that a library may use: what NVIDIA recommends for Hopper (``cublasSetWorkspace``). They
 are planned with all other memory: calls of a program share them, programs do not."""
 
-BIAS, RESIDUAL = 1, 2
-"""What is behind the product, as the runtime numbers it."""
+BIAS, RESIDUAL, RELU = 1, 2, 4
+"""What is behind the product, as the runtime numbers it (``python/native/src/libraries.h``)."""
 
 
 @tvm.transform.module_pass(opt_level=0, name="CallLibraries")
@@ -28,7 +25,7 @@ BIAS, RESIDUAL = 1, 2
 class CallLibraries:
     """Put the library's call before our kernels, for functions that ``PlanLibraryCalls`` marked.
 
-    before: ``f(x, w, y): <kernels>`` --> after: ``f(x, w, y): if linear(x, w, y) == 0: <what is
+    before: ``f(x, w, y): <kernels>`` --> after: ``f(x, w, y): if library(x, w, y) == 0: <what is
     behind the call> else: <kernels>``
 
     Where rows are open, it is asked if there are as many as the plan says. It is the host that
@@ -89,13 +86,13 @@ def _call(func: tirx.PrimFunc, plan: Any, out: Any, workspace: Any) -> Any:
     bias_data, residual_data = (
         absent if place < 0 else func.params[place].data for place in (bias, residual)
     )
-    epilogue = BIAS * (bias >= 0) + RESIDUAL * (residual >= 0)
-    *size, least = (tirx.const(int(n), "int64") for n in plan["size"])
-    rows = math.prod(int64(tuple(func.params[x].shape)[:-1]))
+    epilogue = BIAS * (bias >= 0) + RESIDUAL * (residual >= 0) + RELU * int(plan["relu"])
+    numbers = [tirx.const(int(n), "int64") for n in plan["numbers"]]
+    rows = math.prod(int64(tuple(func.params[x].shape)[: -1 - int(plan["planes"])]))
     data = [func.params[x].data, func.params[w].data, bias_data, residual_data, out.data]
     dtypes = [str(func.params[x].dtype), str(plan["dtype"])]
     room = [workspace.data, tirx.const(WORKSPACE, "int64")]
-    call = tirx.call_packed(FUNCTION, *data, *room, rows, *size, *dtypes, epilogue)
-    if not int(least):
+    call = tirx.call_packed(str(plan["function"]), *data, *room, rows, *numbers, *dtypes, epilogue)
+    if not (least := int(plan["least"])):
         return call
     return tirx.if_then_else(rows >= least, call, tirx.const(1, "int32"))

@@ -52,8 +52,13 @@ class Nest:
         return _same(load.indices, [var.var for var in self.block.iter_vars])
 
     def last(self, load: Any) -> bool:
-        """Whether ``load`` reads a vector at the last index of the place that is stored."""
-        return _same(load.indices, [self.block.iter_vars[-1].var])
+        """Whether ``load`` reads a vector at the last index of the place that is stored.
+
+        The vector may have axes before it, whose first entry is read.
+        """
+        *before, last = load.indices
+        first = all(isinstance(index, tirx.IntImm) and int(index) == 0 for index in before)
+        return first and bool(last.same_as(self.block.iter_vars[-1].var))
 
 
 def is_load(value: Any) -> bool:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import tvm_ffi
 from tvm import tirx
 
 from tvm_sparse.base.numerics import FLOAT_SUMS
+from tvm_sparse.ops import ieee
+from tvm_sparse.ops.cuda.library import CONVOLUTION
 from tvm_sparse.ops.marks import LIBRARY
 from tvm_sparse.passes.graph.nests import Nest, is_load, nests_of
 
@@ -16,19 +19,26 @@ from tvm_sparse.passes.graph.nests import Nest, is_load, nests_of
 class LibraryCall:
     """A call of a library, and what is left for a kernel of ours behind it.
 
-    ``size`` is features, columns, the pitch of the weights and the fewest rows of a call; ``x``,
+    ``asked`` is the mark of the product: the runtime's function and its numbers. ``x``,
     ``w``, ``bias`` and ``residual`` are parameters of the function (the last two: or None), ``out``
     is what the call writes: its result, or an array that ``behind`` reads. Sums are rounded once
-    to ``dtype``, which is that of ``bias``, too, unless that must be ``narrowed``.
+    to ``dtype``, which is that of ``bias``, too, unless that must be ``narrowed``. Last of all may
+    be a ``relu``.
     """
 
-    size: tuple[int, ...]
+    asked: dict[str, Any]
     x: Any
     w: Any
     out: Any
     behind: tuple[Nest, ...]
     bias: Any = None
     residual: Any = None
+    relu: bool = False
+
+    @property
+    def convolves(self) -> bool:
+        """Whether it is a convolution: only behind a bias anything else goes into the call."""
+        return str(self.asked["function"]) == CONVOLUTION
 
     @property
     def dtype(self) -> str:
@@ -45,8 +55,8 @@ def library_call(func: tirx.PrimFunc, *, with_bias: bool = True) -> LibraryCall 
     """Return what a library computes of ``func``; None if it has no product for one.
 
     What is behind the product goes into the call where a library computes the same: a bias, the
-    conversion to the type of the input, a tensor that is added. A ReLU does not: what one makes of
-    NaN is nowhere promised.
+    conversion to the type of the input, a tensor that is added. A ReLU does where what it makes of
+    NaN is promised: behind convolutions. These have one type for all that is read and written.
     """
     nests = nests_of(func)
     stores = [i for i, nest in enumerate(nests or ()) if LIBRARY in nest.block.annotations]
@@ -54,12 +64,14 @@ def library_call(func: tirx.PrimFunc, *, with_bias: bool = True) -> LibraryCall 
         return None
     (at,) = stores
     x, w = _multiplied(nests[:at])
-    size = tuple(int(n) for n in nests[at].block.annotations[LIBRARY])
-    call = LibraryCall(size, x, w, nests[at].written, tuple(nests[at + 1 :]))
+    asked = dict(nests[at].block.annotations[LIBRARY])
+    call = LibraryCall(asked, x, w, nests[at].written, tuple(nests[at + 1 :]))
     if not (_is_param(func, call.x) and _is_param(func, call.w)):
         return None
     while (longer := _absorbed(func, call, with_bias)) is not None:
         call = longer
+    if call.convolves and call.dtype != str(call.x.dtype):
+        return None
     return replace(call, behind=_with_sources(nests, call))
 
 
@@ -86,13 +98,15 @@ def _absorbed(func: tirx.PrimFunc, call: LibraryCall, with_bias: bool) -> Librar
 
     Nobody else may read what is between, which is not stored any more then.
     """
-    if not call.behind or _is_param(func, call.out):
+    if not call.behind or call.relu or _is_param(func, call.out):
         return None
     nest, *rest = call.behind
     if any(other.reads(call.out) for other in rest) or not _same_shape(nest.written, call.out):
         return None
     value, field = nest.result, dict[str, Any]()
-    if not _is_rounding(nest, value, call):
+    if _is_relu(nest, value, call):
+        field = {"relu": True}
+    elif not _is_rounding(nest, value, call):
         field = _added(func, nest, value, call, with_bias)
         if not field:
             return None
@@ -106,6 +120,16 @@ def _is_rounding(nest: Nest, value: Any, call: LibraryCall) -> bool:
     return wanted and isinstance(value, tirx.Cast) and nest.loads(value.value, call.out)
 
 
+def _is_relu(nest: Nest, value: Any, call: LibraryCall) -> bool:
+    """Whether the result of a convolution is at least zero."""
+    free = call.convolves and call.bias is not None and call.dtype == str(call.x.dtype)
+    if not free:
+        return False
+    element = call.out[tuple(var.var for var in nest.block.iter_vars)]
+    relu = ieee.largest(tirx.const(0, call.dtype), element)
+    return bool(tvm_ffi.structural_equal(value, relu))
+
+
 def _added(
     func: tirx.PrimFunc, nest: Nest, value: Any, call: LibraryCall, with_bias: bool
 ) -> dict[str, Any]:
@@ -117,6 +141,8 @@ def _added(
         return {"bias": other.source} if with_bias and call.bias is None else {}
     whole = nest.whole(other) and _same_shape(other.source, call.out)
     same = str(other.source.dtype) == str(call.x.dtype) == call.dtype
+    if call.convolves and call.bias is None:
+        return {}
     return {"residual": other.source} if whole and same else {}
 
 

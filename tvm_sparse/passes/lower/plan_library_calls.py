@@ -23,7 +23,7 @@ class PlanLibraryCalls:
     """Write into functions with a product for a library which parameters a call takes.
 
     before: ``f(x, w, bias, y)`` --> after: the same, with the attribute ``ts.library``: places of
-    parameters, sizes, and the function of what is left behind the call
+    parameters, numbers, and the function of what is left behind the call
 
     A bias in single precision that is exact in the type of the result becomes one more parameter,
     in that type: libraries take no other.
@@ -62,7 +62,8 @@ def _planned(func: tirx.PrimFunc, call: LibraryCall, name: str) -> dict[str, tir
         bias = tirx.decl_buffer(list(bias.shape), call.dtype, "narrow_bias")
         params.insert(len(params) - 1, bias)
     places = [_place(params, one) for one in (call.x, call.w, bias, call.residual, call.out)]
-    attrs: dict[str, Any] = {"places": places, "size": list(call.size), "dtype": call.dtype}
+    attrs: dict[str, Any] = {**call.asked, "places": places, "dtype": call.dtype}
+    attrs["relu"] = int(call.relu)
     functions = {}
     if call.behind:
         rest, behind = f"{name}_behind", _behind(func, call)

@@ -14,6 +14,7 @@ from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.cuda import (
     bank_options,
+    convolution_options,
     cuts,
     depthwise_options,
     library_options,
@@ -30,9 +31,10 @@ def dense_candidates(c: Contraction, target: Target) -> Iterator[Candidate]:
     """Yield our dense operator, which always exists, and a library's where it is faster."""
     own = options.dense(c, target)
     yield _candidate(c, own, own.seconds, chip(target), lambda: [options.dense(c, target)])
-    library = library_options.product(c, target)
-    if library is not None:
-        yield library_options.candidate(c, library, own.seconds, chip(target))
+    for find in (library_options.product, convolution_options.convolution):
+        library = find(c, target)
+        if library is not None:
+            yield library_options.candidate(c, library, own.seconds, chip(target))
 
 
 def balanced_candidates(c: Contraction, scan: Scan, target: Target) -> Iterator[Candidate | str]:

@@ -11,10 +11,13 @@ from tvm_sparse.base.numerics import bits_of
 from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.selection.cuda.chip import Chip, DenseLibrary
 from tvm_sparse.selection.cuda.demand import slower
-from tvm_sparse.selection.cuda.tile_choice import known_rows
+from tvm_sparse.selection.cuda.tile_choice import activation_bytes, known_rows
 
 TILE = 32
 """Rows of activations that a library fills up to, unless there is a single one."""
+
+CHANNELS = 8
+"""Channels of an input that a library fills up to."""
 
 FASTER = 1.1
 """How many times faster a library must be modelled to be named."""
@@ -51,10 +54,28 @@ def _beside(extent: int, axis: list[int]) -> list[tuple[int, float]]:
     return [(low, low + 1 - place), (low + 1, place - low)]
 
 
+def convolution_seconds(c: Contraction, on: Chip) -> float:
+    """Return the modelled time of cuDNN: a product of as many sums, whose input is read once.
+
+    No dense convolution was measured alone. All of ResNet-50's, so modelled, are compared with the
+    whole network's time by PyTorch (``tests/cuda/test_convolution_options.py``).
+    """
+    channels = math.ceil(c.columns / CHANNELS) * CHANNELS
+    size = (known_rows(c.lead), c.features, channels * math.prod(c.taps))
+    nbytes = activation_bytes(c) + math.prod(c.matrix_shape) * bits_of(c.dtype) / 8
+    return _seconds(size, nbytes, c.dtype, on, on.library)
+
+
 def modelled_seconds(size: Size, dtype: str, on: Chip, library: DenseLibrary) -> float:
     """Return the modelled time of a dense product."""
     rows, features, columns = size
     nbytes = (rows * features + rows * columns + features * columns) * bits_of(dtype) / 8
+    return _seconds(size, nbytes, dtype, on, library)
+
+
+def _seconds(size: Size, nbytes: float, dtype: str, on: Chip, library: DenseLibrary) -> float:
+    """Return the modelled time of a product that moves so many bytes."""
+    rows, features, columns = size
     filled = 1 if rows == 1 else math.ceil(rows / TILE) * TILE
     products = (
         filled * features * columns / (on.sms * on.clock * on.peaks[dtype] * library.parts[dtype])
