@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -19,6 +19,7 @@ from tvm_sparse.frontends.modules.open_axes import Call, inputs_of, open_axes
 from tvm_sparse.frontends.program.copied_slices import CopiedSlices
 from tvm_sparse.frontends.program.decided_extents import (
     OpenExtents,
+    ends_of,
     layouts_undecided,
     solutions,
 )
@@ -29,9 +30,6 @@ _LOWEST = 3
 
 _ENDS = 4
 """So many of the sizes that make an extent one are run, the first ones and the last ones."""
-
-_FARTHEST = 4096
-"""The largest size that is run: a piece ``x[1:2]`` is one for all of them."""
 
 _RAISED = (2, 3, 4)
 """Least sizes that are tried where the model is another one, or none, for smaller ones."""
@@ -139,19 +137,28 @@ def _axes(module: nn.Module, call: Call, shapes: Any) -> list[dict[int, Any]] | 
 
 
 def _dims(program: Any, axes: list[dict[int, Any]]) -> dict[Any, Any] | None:
-    """Return the dimension of each symbol; None where an extent became a number, or two are one."""
+    """Return the dimension of each symbol; None where an extent became a number, or two are one.
+
+    Axes with one dimension have one symbol from here on.
+    """
     nodes = inputs_of(program)
     if len(nodes) != len(axes):
         return None
+    pairs = [
+        (node.meta["val"].shape[axis], dim)
+        for node, own in zip(nodes, axes, strict=True)
+        for axis, dim in own.items()
+    ]
+    firsts: dict[str, Any] = {}
+    if not all(firsts.setdefault(dim.__name__, extent) == extent for extent, dim in pairs):
+        return None
     found: dict[Any, Any] = {}
-    for node, own in zip(nodes, axes, strict=True):
-        for axis, dim in own.items():
-            extent = node.meta["val"].shape[axis]
-            expr = getattr(getattr(extent, "node", None), "expr", None)
-            if expr is None or not expr.is_Symbol:
-                return None
-            if found.setdefault(expr, dim).__name__ != dim.__name__:
-                return None
+    for extent, dim in pairs:
+        expr = getattr(getattr(extent, "node", None), "expr", None)
+        if expr is None or not expr.is_Symbol:
+            return None
+        if found.setdefault(expr, dim).__name__ != dim.__name__:
+            return None
     return found
 
 
@@ -197,18 +204,13 @@ def _told(
     for symbol, dim in dims.items():
         low = int(program.range_constraints[symbol].lower)
         lowest = [size for size in range(low, low + _LOWEST) if size <= dim.max]
-        ones, otherwise = solutions(program, symbol, 1), sorted(asked.otherwise.get(symbol, ()))
-        columns[symbol] = list(dict.fromkeys([*lowest, *_ends(ones), *_ends(otherwise)]))
+        ones, otherwise = solutions(program, symbol, 1), asked.otherwise.get(symbol, ())
+        run = [*lowest, *ends_of(ones, _ENDS), *ends_of(otherwise, _ENDS)]
+        columns[symbol] = list(dict.fromkeys(run))
     for row in itertools.zip_longest(*columns.values()):
         pairs = zip(columns, row, strict=True)
         values = {n: columns[n][-1] if size is None else size for n, size in pairs}
         yield {dims[symbol].__name__: size for symbol, size in values.items()}, values
-
-
-def _ends(sizes: Sequence[int]) -> list[int]:
-    """Return the first and the last sizes of those that are run."""
-    run = [size for size in sizes if size <= _FARTHEST]
-    return run[:_ENDS] + run[-_ENDS:]
 
 
 def _resized(x: Any, sizes: Mapping[int, int]) -> Any:

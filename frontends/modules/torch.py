@@ -20,6 +20,7 @@ from tvm_sparse.frontends.modules.effective import inference_copy
 from tvm_sparse.frontends.modules.huggingface import register_caches
 from tvm_sparse.frontends.modules.needed_conditions import needed
 from tvm_sparse.frontends.modules.open_axes import Call
+from tvm_sparse.frontends.modules.other_examples import examples_of
 from tvm_sparse.frontends.modules.plain_module import plain_module
 from tvm_sparse.frontends.modules.untraced import not_traced
 from tvm_sparse.frontends.modules.whole_quotients import WholeQuotients
@@ -100,9 +101,12 @@ def exported(module: nn.Module, call: Call, shapes: Any) -> torch.export.Exporte
         except SparseError:
             raise
         except Exception as error:
-            with WholeQuotients(), AskedConditions() as asked:
-                tried = exported_at_sizes(module, call, shapes)
-            if tried is None:
+            for example in examples_of(module, call, shapes):
+                with WholeQuotients(), AskedConditions() as asked:
+                    tried = exported_at_sizes(module, example, shapes)
+                if tried is not None:
+                    break
+            else:
                 raise not_traced(module, call, error) from error
             found = tried
     conditions = needed(module, found, call, asked.found)

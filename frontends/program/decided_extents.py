@@ -26,6 +26,12 @@ _DRAWN = 60
 _FAR = 1 << 20
 """The largest size that is asked of an extent without an upper bound."""
 
+FARTHEST = 4096
+"""The largest size that is run: a piece ``x[1:2]`` is one for all of them."""
+
+_RUN = 2
+"""So many of the first and of the last sizes with which strides are others are run."""
+
 
 def layouts_undecided() -> Any:
     """Return a context in which an open extent is taken for another one than one.
@@ -60,13 +66,14 @@ class OpenExtents:
     ) -> None:
         """Take the conditions that ``program`` was traced under as ``read``, or as new ones.
 
-        Where results are ``compared``, a condition on strides may fail: ``otherwise`` has the sizes
-        of each symbol with which one does.
+        Where results will be ``compared``, a condition on strides may fail: ``otherwise`` has the
+        sizes of each symbol with which one does.
         """
         self.otherwise: dict[Any, set[int]] = {}
         self._compared = compared
         self._environments = environments_of(program)
         self._extents = _extents(program)
+        self._symbols = set().union(*(extent.free_symbols for extent in self._extents))
         self._ranges = dict(program.range_constraints)
         self._read = [len(e.guards) if read else 0 for e in self._environments]
 
@@ -94,12 +101,22 @@ class OpenExtents:
             There is one. The message names ``where``.
         """
         if not self.holds():
-            raise UnsupportedError(
-                "model",
-                f"{where} makes a number of an extent that is open",
-                "operators whose number of steps does not follow from an open extent",
-                "give this extent one size, or write the layer with other operators",
-            )
+            raise _decided(where)
+
+    def compare(self, agree: Callable[[Mapping[Any, int]], bool]) -> None:
+        """Refuse what does not ``agree`` at sizes with which a condition on strides fails.
+
+        Conditions that are asked from here on have to hold.
+
+        Raises
+        ------
+        UnsupportedError
+            Results differ at some size.
+        """
+        rows = ({s: size} for s, sizes in self.otherwise.items() for size in ends_of(sizes, _RUN))
+        if not all(map(agree, rows)):
+            raise _decided("an operator")
+        self._compared = False
 
     def holds(self) -> bool:
         """Whether the conditions that are new hold at every size; they are not new any more.
@@ -115,8 +132,8 @@ class OpenExtents:
     def _holds(self, condition: Any) -> bool:
         if _is_unlike_one(condition) or self._joins(condition):
             return True
-        joined = {old: new for old, new in self._joined(condition).items() if new.is_Symbol}
-        condition = condition.xreplace(joined)
+        joined = self._joined(condition).items()
+        condition = condition.xreplace({s: new for s, new in joined if self._stands(s, new)})
         symbols = sorted(condition.free_symbols, key=str)
         sizes = [sizes_in(self._ranges.get(symbol)) for symbol in symbols]
         rows = [dict(zip(symbols, row, strict=True)) for row in _rows(sizes)]
@@ -139,9 +156,25 @@ class OpenExtents:
             for symbol in condition.free_symbols
         }
 
+    def _stands(self, symbol: Any, replaced: Any) -> bool:
+        """Whether a condition on ``replaced`` says what one on ``symbol`` does.
+
+        A number stands for an argument that is one: PyTorch names these as it does extents.
+        """
+        return bool(replaced.is_Symbol or (replaced.is_number and symbol not in self._symbols))
+
     def _has_one(self, sizes: dict[Any, int]) -> bool:
         known = (e for e in self._extents if e.free_symbols <= sizes.keys())
         return any(value_of(extent, sizes) <= 1 for extent in known)
+
+
+def _decided(where: str) -> UnsupportedError:
+    return UnsupportedError(
+        "model",
+        f"{where} makes a number of an extent that is open",
+        "operators whose number of steps does not follow from an open extent",
+        "give this extent one size, or write the layer with other operators",
+    )
 
 
 def _is_unlike_one(condition: Any) -> bool:
@@ -210,6 +243,12 @@ def solutions(program: torch.export.ExportedProgram, symbol: Any, wanted: int) -
         for size in sizes_in(program.range_constraints.get(symbol))
         if any(value_of(extent, {symbol: size}) == wanted for extent in alone)
     ]
+
+
+def ends_of(sizes: Iterable[int], count: int) -> list[int]:
+    """Return the first and the last ``count`` of the sizes that a model is still run with."""
+    run = sorted(size for size in sizes if size <= FARTHEST)
+    return list(dict.fromkeys(run[:count] + run[-count:]))
 
 
 def size_of(extent: Any, sizes: Mapping[Any, int]) -> int:

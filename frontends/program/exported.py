@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
@@ -20,6 +21,7 @@ from tvm_sparse.frontends.example_inputs import told_apart
 from tvm_sparse.frontends.model import Model, build
 from tvm_sparse.frontends.modules.effective import inference_copy, is_sparse, to_numpy
 from tvm_sparse.frontends.modules.untraced import meaning
+from tvm_sparse.frontends.program.agreement import agree, tensors_of
 from tvm_sparse.frontends.program.assertions import assert_tensors, asserted_last
 from tvm_sparse.frontends.program.autocast import left_out, with_casts
 from tvm_sparse.frontends.program.complex_numbers import replace_complex
@@ -116,9 +118,11 @@ def _imported(
         program = without_zeros(program)
     with quiet(), layouts_undecided():
         program = _without_sparse_tensors(program)
-        opened = OpenExtents(program)
+        opened = OpenExtents(program, compared=True)
         table = opened.watched(decompositions(known_operators()))
-        program = _decomposed(_without_views(without_structure(program)), table)
+        whole = _without_views(without_structure(program))
+        program = _decomposed(whole, table)
+        opened.compare(functools.partial(agree, whole, program))
         refuse_zero_divisors(program)
         compute_weights(program)
     widen_float8_weights(program)
@@ -130,7 +134,7 @@ def _imported(
     promote_operands(program)
     widen_halves(program)
     importer = make_importer(program, steps)
-    tensors = _tensors(program)
+    tensors = tensors_of(program)
     wrap_negative_indices(program, tensors)
     refuse_decided_shapes(program)
     _drop_constant_outputs(program)
@@ -165,7 +169,7 @@ def _decomposed(
 
 def _without_sparse_tensors(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
     """Return ``program`` with sparse parameters written out, which no decomposition can read."""
-    sparse = [name for name, value in _tensors(program).items() if is_sparse(value)]
+    sparse = [name for name, value in tensors_of(program).items() if is_sparse(value)]
     if not sparse:
         return program
     if program.example_inputs is None or program.range_constraints:
@@ -195,11 +199,6 @@ def _check_outputs(model: Model, program: torch.export.ExportedProgram) -> None:
                 f"{dtype}{list(value.shape)}",
                 "report this model, TVM's importer gets one of its operators wrong",
             )
-
-
-def _tensors(program: torch.export.ExportedProgram) -> dict[str, torch.Tensor]:
-    """Return every parameter, buffer and constant of ``program`` by its name."""
-    return {**program.constants, **program.state_dict}
 
 
 def _without_views(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:

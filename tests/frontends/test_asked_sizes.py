@@ -117,6 +117,62 @@ def test_what_is_written_into_a_slice_counts():
     torch.testing.assert_close(library(x), model(x))
 
 
+def blocks(x):
+    """Return rows in blocks of eight, padded only where they are no whole number of blocks."""
+    if x.shape[1] % 8 != 0:
+        x = F.pad(x, (0, 0, 0, -x.shape[1] % 8))
+    return x.reshape(x.shape[0], x.shape[1] // 8, 8, x.shape[2])
+
+
+def attended(x):
+    parts = blocks(x)
+    return torch.einsum("bkqd,bkpd->bkqp", parts, parts)
+
+
+BLOCKS = {
+    "a sum": lambda x: blocks(x).sum(2),
+    "a product": attended,
+    "a linear layer of what is cut in place": lambda x: F.linear(
+        blocks(x).flatten(1, 2).mul(3).add_(1)[:, : x.shape[1]], x[0, :1]
+    ),
+    "a linear layer of what is cut": lambda x: F.linear(
+        (attended(x) @ blocks(x)).reshape(x.shape[0], -1, x.shape[2])[:, : x.shape[1]], x[0, :1]
+    ),
+}
+
+
+@pytest.mark.grid
+@pytest.mark.parametrize("rows", [16, 19])
+@pytest.mark.parametrize("name", BLOCKS)
+def test_an_example_of_whole_blocks_opens_all_sizes(name, rows):
+    model, shapes = Apply(BLOCKS[name]), ({1: Dim("n", min=1, max=61)},)
+    library = ts.compile(model, (torch.rand(2, rows, 4),), dynamic_shapes=shapes, config=CONFIG)
+    for size in (1, 7, 8, 9, 16, 31, 61):
+        x = torch.rand(2, size, 4)
+        torch.testing.assert_close(library(x), model(x))
+
+
+def test_a_multiple_that_the_model_needs_is_still_told():
+    model = Apply(lambda x: x.reshape(x.shape[0], x.shape[1] // 8, 8, x.shape[2]).sum(2))
+    with pytest.raises(ts.InputError, match=r"cannot leave these extents open"):
+        shapes = ({1: Dim("n", min=1, max=61)},)
+        ts.load(model, (torch.rand(2, 16, 4),), dynamic_shapes=shapes)
+
+
+def test_axes_of_one_name_are_one_extent():
+    """Blocks of two inputs are compared, which says nothing of their rows but for the name."""
+    model = Pairs(lambda x, y: blocks(x) * blocks(y))
+    n = Dim("n", min=1, max=61)
+    example = (torch.rand(2, 19, 4), torch.rand(2, 19, 4))
+    library = ts.compile(model, example, dynamic_shapes=({1: n}, {1: n}), config=CONFIG)
+    assert [spec.shape[1] for spec in library.inputs] == ["n", "n"]
+    for size in (1, 7, 8, 31, 61):
+        x, y = torch.rand(2, size, 4), torch.rand(2, size, 4)
+        torch.testing.assert_close(library(x, y), model(x, y))
+    with pytest.raises(TensorError):
+        library(torch.rand(2, 7, 4), torch.rand(2, 8, 4))
+
+
 NAMED_BY_TORCH = {
     "a part by a real number": (lambda x: x[:, : int(x.shape[1] * 0.5)], r"int\(0.5\*float\("),
     "a root of a number": (lambda x: x * float(x.shape[1]) ** 0.5, "n becomes 9"),

@@ -7,11 +7,14 @@ from types import SimpleNamespace
 import pytest
 import sympy
 import torch
+import torch.nn.functional as F
 from torch import nn
 from torch.export import Dim
+from torch.utils._sympy.functions import FloorDiv
 
 import tvm_sparse as ts
 from tests.modules import Apply
+from tvm_sparse.frontends.program.agreement import agree
 from tvm_sparse.frontends.program.decided_extents import OpenExtents, environments_of, solutions
 from tvm_sparse.frontends.quiet import quiet
 
@@ -77,6 +80,59 @@ def test_a_condition_on_a_joined_extent_has_the_range_of_the_other(most, holds):
     opened = OpenExtents(program)
     environment.guards.append(SimpleNamespace(expr=sympy.Eq(joined, sympy.Min(128, joined))))
     assert opened.holds() == holds
+
+
+@pytest.mark.parametrize("equal", [True, False])
+def test_what_strides_decide_is_compared_at_both_ends(equal):
+    program = program_of(lambda x: x * 2, Dim("n", min=2, max=61))
+    (symbol,) = program.range_constraints
+    (environment,) = environments_of(program)
+    opened, asked = OpenExtents(program, compared=True), []
+
+    def agree(sizes):
+        asked.append(sizes[symbol])
+        return equal
+
+    whole = 8 * FloorDiv(symbol + 7, 8)
+    strides = sympy.Ne(4 * sympy.Max(1, whole), 4 * sympy.Min(symbol, whole))
+    environment.guards.append(SimpleNamespace(expr=strides))
+    opened.check("an operator")
+    if equal:
+        opened.compare(agree)
+        assert asked == [8, 16, 48, 56]
+        environment.guards.append(SimpleNamespace(expr=strides))  # nobody compares any more
+        assert not opened.holds()
+    else:
+        with pytest.raises(ts.UnsupportedError, match="makes a number of an extent"):
+            opened.compare(agree)
+
+
+def test_forms_of_a_program_agree_at_sizes():
+    forms = (lambda x: x + x.shape[0] % 2, lambda x: x + 0)
+    before, after = (program_of(form, Dim("n", min=2, max=61)) for form in forms)
+    (symbol,) = before.range_constraints
+    assert agree(before, after, {symbol: 16})
+    assert not agree(before, after, {symbol: 17})
+
+
+class Repeated(nn.Module):
+    def forward(self, x, y, steps):
+        first, second = torch.cat([x, y]).chunk(2)
+        for _ in range(steps):
+            first = F.grid_sample(first, second.movedim(1, -1), align_corners=False).mul_(2)
+        return first
+
+
+def test_an_argument_that_is_a_number_is_no_open_extent():
+    batch = {0: Dim("batch", min=1, max=9)}
+    shapes = {"x": batch, "y": batch, "steps": None}
+    library = ts.compile(
+        Repeated(), (torch.rand(2, 2, 4, 4), torch.rand(2, 2, 4, 4), 2),
+        dynamic_shapes=shapes, config=CONFIG,
+    )  # fmt: skip
+    for count in (1, 2, 7):
+        x, y = torch.rand(count, 2, 4, 4), torch.rand(count, 2, 4, 4)
+        torch.testing.assert_close(library(x, y, 2), Repeated()(x, y, 2))
 
 
 def test_sizes_that_make_an_extent_one():
