@@ -158,8 +158,9 @@ def more_exact(name: str, call: Call, found: Arrays, expected: Arrays, rtol: flo
 
 def _scale(array: np.ndarray) -> float:
     """Return the largest finite number of an array."""
-    finite = np.abs(array[np.isfinite(array)]) if array.dtype.kind == "f" else array[:0]
-    return float(finite.max(initial=0.0))
+    if array.dtype.kind != "f":
+        return 0.0
+    return float(np.abs(array[np.isfinite(array)]).max(initial=0.0))
 
 
 def comparable(name: str, call: Call, outputs: Arrays) -> Arrays:

@@ -31,6 +31,7 @@ from tvm_sparse.passes.finish.plain_extents import PlainExtents
 from tvm_sparse.passes.finish.raise_assertions import RaiseAssertions
 from tvm_sparse.passes.finish.return_tensor import ReturnTensor
 from tvm_sparse.passes.finish.share_functions import ShareFunctions
+from tvm_sparse.passes.finish.share_tensors import ShareShapes, ShareTensors
 from tvm_sparse.passes.finish.view_reshapes import ViewReshapes, read_safely
 from tvm_sparse.passes.finish.write_padding import WritePadding
 from tvm_sparse.passes.lower.definitions import DEFINITIONS
@@ -130,10 +131,16 @@ def _finalise(target: Target) -> list[Any]:
         ReturnTensor(),
         *device_of(target).after_scheduling(target),
         *map(read_safely, cpu_generic.pipeline.dataflow_lower_passes(target)),
-        *cpu_generic.pipeline.finalize_passes(target),
+        *_behind(cpu_generic.pipeline.finalize_passes(target)),
         ApartInMemory(),
         OrderExtents(),
     ]
+
+
+def _behind(steps: list[Any]) -> list[Any]:
+    """Return TVM's own passes and ours, which read what they make."""
+    ours = {"LowerAllocTensor": ShareTensors(), "VMShapeLower": ShareShapes()}
+    return [x for step in steps for x in (step, ours.get(step.info.name)) if x is not None]
 
 
 CPU = DevicePasses(_lower, _schedule, _finalise, native_main=True)
