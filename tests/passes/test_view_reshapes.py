@@ -28,3 +28,29 @@ def test_reshapes_of_fixed_extents_are_no_kernels():
     model = nn.Sequential(nn.Linear(16, 64), nn.Unflatten(1, (8, 8)))
     library = ts.compile(model, (torch.randn(4, 16),), config=ts.Config(measure=False))
     assert len(library.kernels) == 1
+
+
+class Shifted(nn.Module):
+    """Scores of relative positions are shifted by a view, as XLNet shifts them."""
+
+    def forward(self, x):
+        rows, tokens = x.shape[:2]
+        scores = x @ torch.cat([x, x[:, :-1]], 1).transpose(1, 2)
+        turned = scores.reshape(rows, 2 * tokens - 1, tokens)[:, :, : tokens - 1]
+        view = x.reshape(tokens, rows, 16)
+        return turned.relu() * 2, view, x.transpose(0, 1).reshape(rows * tokens, 16) @ x[0].mT
+
+
+def test_views_across_open_axes():
+    torch.manual_seed(0)
+    model, config = Shifted(), ts.Config(measure=False)
+    rows, tokens = Dim("rows", min=1, max=8), Dim("tokens", min=2, max=64)
+    example = torch.randint(-3, 4, (3, 5, 16)).float()
+    library = ts.compile(model, (example,), dynamic_shapes=({0: rows, 1: tokens},), config=config)
+    for shape in ((1, 2), (3, 5), (4, 17), (8, 64)):
+        x = torch.randint(-3, 4, (*shape, 16)).float()
+        kept = x.clone()
+        found = library(x)
+        assert all(map(torch.equal, found, model(x)))
+        found[1].fill_(7.0)  # what is returned is no view of what was given
+        assert torch.equal(x, kept)

@@ -19,7 +19,7 @@ VERSION = opinfo.VERSION
 operator_of = opinfo.operator_of
 
 AXES = (0, -1)
-"""Which axes of the first tensor are opened, one in each case; a line has one axis only."""
+"""Which axes of the first tensor are opened, one in each case; the last of a line is its first."""
 
 TRIED = 8
 """Samples of an operator of which the first one is taken that can be opened."""
@@ -58,7 +58,9 @@ def check(key: str) -> Result | None:
         try:
             operator = opinfo.operators()[name].op
             found = (opened(operator, s, int(axis)) for s in opinfo.samples(name, dtype, TRIED))
-            case = next(c for c in found if c is not None and (axis == "0" or c.inputs[0].dim() > 1))
+            case = next(
+                c for c in found if c is not None and (axis == "0" or c.inputs[0].dim() > 1)
+            )
             expected = [_expected(name, case, size) for size in (case.size, *case.sizes)]
         except (Exception, StopIteration):
             return None

@@ -55,6 +55,9 @@ LOOKED_UP = "ts.looked_up"
 """Function attribute: the function looks up each byte of its first argument in its second, and TVM
 may fuse it as if it were element-wise."""
 
+VIEW = "ts.view"
+"""Function attribute: the function moves no element: its result is a view of its argument."""
+
 FUSION = "op_pattern"
 """Function attribute of Relax: what may be fused with the function, one of the numbers below."""
 

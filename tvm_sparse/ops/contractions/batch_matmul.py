@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,8 @@ from tvm.target import Target
 
 from tvm_sparse.base.numerics import FLOAT32, Numerics
 from tvm_sparse.machine.engine.registry import single_engine_of
-from tvm_sparse.ops.emit import unravel
 from tvm_sparse.ops.marks import FUSION, OPERATOR, OUT_FUSABLE, ROWS, flat, int64, row_axis
+from tvm_sparse.ops.tensors.reshape import source_of
 
 PACK = "pack"
 """Name of the block that copies the right operand into rows."""
@@ -101,7 +100,7 @@ class View:
         steps = zip(reversed(self.steps), reversed(self.shapes[:-1]), strict=True)
         for (step, argument), before in steps:
             if step == "reshape":
-                at = _reshaped(at, argument, before)
+                at = source_of(at, argument, before)
             elif step == "permute_dims":
                 at = [at[argument.index(axis)] for axis in range(len(before))]
             elif step == "broadcast_to":
@@ -145,27 +144,6 @@ def _value(extent: Any, sizes: Mapping[Any, int]) -> int:
     known = {var: tirx.const(n, str(var.ty.dtype)) for var, n in sizes.items()}
     value = tvm_ffi.structural_map(extent, (tirx.Var, lambda var: known.get(var, var)))
     return int(Analyzer().simplify(value))
-
-
-def _reshaped(index: list[Any], after: tuple[Any, ...], before: tuple[Any, ...]) -> list[Any]:
-    """Return the index in extents ``before`` of the element at ``index`` in those ``after``.
-
-    First and last axes that both have keep theirs: nothing is divided by a symbol then.
-    """
-    first = len(list(takewhile(_equal, zip(after, before, strict=False))))
-    most = min(len(after), len(before)) - first
-    ends = zip(after[::-1][:most], before[::-1][:most], strict=True)
-    last = len(list(takewhile(_equal, ends)))
-    inner = flat(index[first : len(index) - last], after[first : len(after) - last])
-    middle = unravel(inner, before[first : len(before) - last])
-    return [*index[:first], *middle, *index[len(index) - last :]]
-
-
-def _equal(extents: tuple[Any, Any]) -> bool:
-    a, b = extents
-    if isinstance(a, int) or isinstance(b, int):
-        return isinstance(a, int) and isinstance(b, int) and a == b
-    return bool(tvm_ffi.structural_equal(a, b))
 
 
 def _halves(argument: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -19,8 +19,8 @@ _MAKE_SHAPE = "vm.builtin.make_shape"
 class ShareTensors:
     """Let one tensor stand for all of one shape and type that are planned into one place.
 
-    before: ``a = alloc_tensor(s, 0, (n, 64)); f(x, a); ...; b = alloc_tensor(s, 0, (n, 64)); g(y, b)``
-    after:  ``a = alloc_tensor(s, 0, (n, 64)); f(x, a); ...; g(y, a)``
+    before: ``a = alloc_tensor(s, (n, 64)); f(x, a); ...; b = alloc_tensor(s, (n, 64)); g(y, b)``
+    after:  ``a = alloc_tensor(s, (n, 64)); f(x, a); ...; g(y, a)``
 
     The same holds for views of another shape. Each that is made takes as long as a small kernel.
     What is read stays what it was: the plan of memory gives a place away when nothing reads it.

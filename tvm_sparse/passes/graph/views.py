@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 from tvm import relax, tirx
 
 from tvm_sparse.ops.contractions.batch_matmul import View
+from tvm_sparse.ops.tensors.reshape import divides_by_symbols
 from tvm_sparse.passes.graph.computed_extents import computed_extents, with_variables
 from tvm_sparse.passes.graph.rewrite import (
     Rewriter,
@@ -33,11 +34,13 @@ def seen(
     slices: bool = True,
     symbols: bool = False,
     repeats: bool = False,
+    quotients: bool = True,
 ) -> tuple[View, Any] | None:
     """Return ``operand`` as a view of the tensor behind its reshapes, transposes and slices.
 
     Without ``slices``, that is the tensor behind the last of these. Extents are static unless they
-    may be ``symbols``. What repeats elements is no view unless it may have ``repeats``.
+    may be ``symbols``. What repeats elements is no view unless it may have ``repeats``. Without
+    ``quotients``, no index is divided by a symbol, which takes longer than to copy an element.
     """
     steps: list[tuple[str, tuple[Any, ...]]] = []
 
@@ -50,12 +53,18 @@ def seen(
         step = step_of(rewriter, source, shape)
         if repeats and op_name(source) == "broadcast_to" and shape_of(source.args[0]) is not None:
             step = "broadcast_to", shape
-        if step is None or not (slices or step[0] != "strided_slice"):
+        divides = step is not None and not quotients and _divides(step, shape_of(source.args[0]))
+        if step is None or divides or not (slices or step[0] != "strided_slice"):
             return View(shape, tuple(reversed(steps))), operand
         steps.append(step)
         operand = source.args[0]
         shape = extents(operand)
     return None
+
+
+def _divides(step: tuple[str, Shape], before: Any) -> bool:
+    """Whether a step from a tensor of extents ``before`` divides an index by a symbol."""
+    return step[0] == "reshape" and before is not None and divides_by_symbols(before, step[1])
 
 
 def step_of(

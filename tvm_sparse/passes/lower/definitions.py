@@ -19,10 +19,10 @@ from tvm.relax.transform.legalize_ops.common import _try_convert_to_scalar_const
 from tvm_sparse.base.memory import array_of
 from tvm_sparse.ops import ieee, integers
 from tvm_sparse.ops.bytes.quantize import Scale, dequantized, quantized
-from tvm_sparse.ops.marks import FUSION, OPAQUE
+from tvm_sparse.ops.marks import FUSION, OPAQUE, VIEW
 from tvm_sparse.ops.tensors.extrema import MAX, MIN, position, reduce
-from tvm_sparse.ops.tensors.reshape import reshape
-from tvm_sparse.passes.graph.rewrite import op_name, static_shape
+from tvm_sparse.ops.tensors.reshape import divides_by_symbols, reshape
+from tvm_sparse.passes.graph.rewrite import op_name, shape_of
 from tvm_sparse.passes.graph.stock import stock
 from tvm_sparse.passes.lower.norms import NORMS, norm
 from tvm_sparse.passes.lower.pooling import max_pool, mean_pool
@@ -168,11 +168,17 @@ def _quantize(builder: relax.BlockBuilder, call: relax.Call) -> Any:
 
 
 def _reshape(builder: relax.BlockBuilder, call: relax.Call) -> Any:
-    """Define reshapes of static extents axis by axis."""
-    before, after = static_shape(call.args[0]), static_shape(call)
+    """Define reshapes axis by axis; one that divides by open extents is not fused, but a view."""
+    before, after = shape_of(call.args[0]), shape_of(call)
     if before is None or after is None or 0 in after:
         return stock(builder, call)
-    return builder.call_te(lambda x: reshape(x, after), call.args[0], primfunc_name_hint="reshape")
+    attributes = {FUSION: OPAQUE, VIEW: True} if divides_by_symbols(before, after) else None
+    return builder.call_te(
+        reshape,
+        *(call.args[0], call.ty.shape),
+        primfunc_name_hint="reshape",
+        primfunc_attrs=attributes,
+    )
 
 
 _ANGLES = ("tan", "asin", "acos", "atan", "atan2", "asinh", "acosh", "atanh")

@@ -52,7 +52,8 @@ class Products:
     def lower(self, rewriter: Rewriter, call: relax.Call) -> Any | None:
         """Lower a product of two activations; transposes before it are read in place."""
         output = tuple(shape_of(call) or ())
-        left, right = (seen(rewriter, operand, symbols=True) for operand in call.args)
+        views = (seen(rewriter, x, symbols=True, quotients=False) for x in call.args)
+        left, right = views
         least = min(len(shape_of(operand) or ()) for operand in call.args)
         if left is None or right is None or not output or least < MATRIX:
             return None
