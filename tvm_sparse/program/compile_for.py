@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from tvm.target import Target
 
 from tvm_sparse.artifact.cpu import machine, required_cpu_features
 from tvm_sparse.base.config import Config, Precision
+from tvm_sparse.base.interrupts import whole_imports
 from tvm_sparse.base.phases import Progress
 from tvm_sparse.base.targets import (
     capability,
@@ -22,10 +24,12 @@ from tvm_sparse.base.targets import (
 )
 from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.load import load
-from tvm_sparse.program.compiler import compile
+from tvm_sparse.frontends.model import Model
+from tvm_sparse.program.compiler import library_of
 from tvm_sparse.program.library import Library
 
 
+@whole_imports()
 def compile_for(
     model: Any,
     example_inputs: Any = None,
@@ -62,30 +66,22 @@ def compile_for(
         There is no target, CPUs and GPUs are mixed, CPUs differ in architecture, or two programs
         have code for one GPU.
     """
-    if config is not None and config.refreshable:
+    config = config or Config()
+    config = config if precision is None else replace(config, precision=precision)
+    if config.refreshable:
         raise InputError("Config, refreshable", "True", "False where there are several targets")
     if isinstance(targets, str | Target):
         raise InputError("targets", f"is one, {targets}", "a list", f"pass [{str(targets)!r}]")
     named = [one for name in targets for one in programs_of(name)]
-    resolved = [parse_target(name).target for name in named]
-    _check(resolved)
-    resolved.sort(key=_order)
-    source = load(model, example_inputs, kwargs, dynamic_shapes=dynamic_shapes)
-    first, *others = [
-        compile(
-            source,
-            example_inputs,
-            kwargs,
-            target=target,
-            precision=precision,
-            config=config,
-            database=database,
-            progress=progress,
-        )
-        for target in resolved
-    ]
-    first.alternatives = tuple(others)
-    return first
+    resolved = [parse_target(name) for name in named]
+    _check([one.target for one in resolved])
+    resolved.sort(key=lambda one: _order(one.target))
+    examples = (example_inputs, kwargs)
+
+    def imported() -> Model:
+        return load(model, *examples, dynamic_shapes=dynamic_shapes)
+
+    return library_of(imported, resolved, examples, config, database, progress)
 
 
 def _check(targets: Sequence[Target]) -> None:

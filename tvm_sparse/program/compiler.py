@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +15,7 @@ import numpy as np
 import tvm
 from tvm.target import Target
 
+from tvm_sparse.artifact.pristine import Pristine
 from tvm_sparse.base.config import Config, Precision
 from tvm_sparse.base.interrupts import whole_imports
 from tvm_sparse.base.made_inputs import calls
@@ -119,43 +120,63 @@ def compile(
     """
     config = config or Config()
     config = config if precision is None else replace(config, precision=precision)
-    resolved, *others = [parse_target(one) for one in programs_of(target)]
-    if others and config.refreshable:
+    targets = [parse_target(one) for one in programs_of(target)]
+    examples = (example_inputs, kwargs)
+    if len(targets) > 1 and config.refreshable:
         raise InputError("Config, refreshable", "True", "False where there are several programs")
+
+    def imported() -> Model:
+        options = {"dynamic_shapes": dynamic_shapes, "outputs": outputs, "constants": constants}
+        return load(model, *examples, **options)
+
+    return library_of(imported, targets, examples, config, database, progress)
+
+
+def library_of(  # noqa: PLR0917 (what a compilation depends on)
+    imported: Callable[[], Model],
+    targets: Sequence[ResolvedTarget],
+    examples: tuple[Any, Any],
+    config: Config,
+    database: str | Path | None,
+    progress: Progress | None,
+) -> Library:
+    """Return the model that ``imported`` returns, compiled for each of ``targets``.
+
+    ``examples`` are inputs of a call, positional ones and named ones, or None. What the user should
+    know is warned of at the caller of the caller, a decorator between them.
+    """
+    source: Model | None = None
+    programs: list[Compiled] = []
     with shown(progress) as told:
-        phases = Phases(told)
-        with phases.next(), traced_for(resolved.target):
-            source = load(
-                model,
-                example_inputs,
-                kwargs,
-                dynamic_shapes=dynamic_shapes,
-                outputs=outputs,
-                constants=constants,
-            )
-        library = _compiled(source, resolved, config, database, phases)
-        for other in others:
+        for resolved in targets:
             phases = Phases(told)
-            with phases.next():  # it is imported
-                pass
-            library.alternatives += (_compiled(source, other, config, database, phases),)
-    if widened := library.decisions.told_of_floats():
-        warnings.warn(widened, WidenedBytesWarning, stacklevel=3)
-    if config.precision != Config.precision:
-        examples = None if example_inputs is None and kwargs is None else (example_inputs, kwargs)
-        library.decisions.rounding = _rounding(library, source, resolved, config, examples)
+            with phases.next(), traced_for(resolved.target):
+                source = source or imported()
+            programs.append(_compiled(source, resolved, config, database, phases))
+    library = Library(replace(programs[0], alternatives=tuple(programs[1:])))
+    for one, resolved in zip((library, *library.alternatives), targets, strict=True):
+        for phrase in one.slow if config.measure else ():
+            warnings.warn(phrase, SlowKernelWarning, stacklevel=4)
+        if widened := one.decisions.told_of_floats():
+            warnings.warn(widened, WidenedBytesWarning, stacklevel=4)
+        if source is not None and config.precision != Config.precision:
+            one.decisions.rounding = _rounding(one, source, resolved, config, examples)
     return library
 
 
 def _rounding(
-    library: Library, source: Model, resolved: ResolvedTarget, config: Config, examples: Any
+    library: Library,
+    source: Model,
+    resolved: ResolvedTarget,
+    config: Config,
+    examples: tuple[Any, Any],
 ) -> Rounding:
     """Return what another precision costs, beside the same network without it."""
     if not resolved.runs_here:
         return Rounding(config.precision, None, "")
     plain = replace(config, precision=Config.precision, measure=False, refreshable=False)
-    exact = _compiled(source, resolved, plain, None, Phases(lambda *_: None))
-    if examples is None:
+    exact = Library(_compiled(source, resolved, plain, None, Phases(lambda *_: None)))
+    if all(given is None for given in examples):
         return Rounding(config.precision, _error_of_made_inputs(library, exact), "random inputs")
     (args, named), more = arguments(() if examples[0] is None else examples[0]), examples[1] or {}
     inputs = library.arrays(*args, **named, **more)
@@ -177,7 +198,7 @@ def _compiled(
     config: Config,
     database: str | Path | None,
     phases: Phases,
-) -> Library:
+) -> Compiled:
     """Lower, schedule and build an imported model."""
     decisions = Decisions()
     packed: dict[str, np.ndarray] = {}
@@ -212,12 +233,18 @@ def _compiled(
                 lambda m: assemble(m, options(target, m), finalise, native=native), mod, "built"
             )
     recipe = Recipe.of(source, resolved.target, config, decisions) if config.refreshable else None
-    made = (resolved.target, executable, packed, decisions, kernels, tuple(free), recipe)
-    library = Library(Compiled(source, *made))
-    library.slow = _slow(library, measure=config.measure)
-    for phrase in library.slow if config.measure else ():
-        warnings.warn(phrase, SlowKernelWarning, stacklevel=3)
-    return library
+    compiled = Compiled(
+        source,
+        resolved.target,
+        executable,
+        Pristine(executable),
+        packed,
+        decisions,
+        kernels,
+        unaligned=tuple(free),
+        recipe=recipe,
+    )
+    return replace(compiled, slow=tuple(_slow(compiled, measure=config.measure)))
 
 
 def _lowered(mod: tvm.IRModule, chooser: Chooser) -> tuple[tvm.IRModule, Decisions]:
@@ -234,11 +261,11 @@ def _lowered(mod: tvm.IRModule, chooser: Chooser) -> tuple[tvm.IRModule, Decisio
     return (lowered, decisions) if found is None else (other, found)
 
 
-def _slow(library: Library, *, measure: bool) -> list[str]:
+def _slow(program: Compiled, *, measure: bool) -> list[str]:
     """Return what to say of slow kernels; nothing runs where all kernels are ours."""
-    if all(kernel.ours for kernel in library.kernels) or is_launched(library.target):
+    if all(kernel.ours for kernel in program.kernels) or is_launched(program.target):
         return []
-    return slow_phrases(profile_blindly(library, repeat=3) if measure else library.kernels)
+    return slow_phrases(profile_blindly(program, repeat=3) if measure else program.kernels)
 
 
 def _run(passes: list[Any], mod: tvm.IRModule) -> tvm.IRModule:

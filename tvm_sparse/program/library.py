@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from tvm_sparse.artifact.cpu import machine, required_cpu_features
-from tvm_sparse.artifact.pristine import Pristine
 from tvm_sparse.base.targets import is_launched, spelled
 from tvm_sparse.comparison.profile import profile
 from tvm_sparse.errors import ArtifactError
@@ -48,9 +47,8 @@ class Library:
         self.bounds, self.structure = model.bounds, model.structure
         self._output_spec = model.output_spec
         self.unaligned, self.recipe = compiled.unaligned, compiled.recipe
-        self.alternatives: tuple[Library, ...] = ()
-        self.slow: list[str] = []
-        self._pristine = Pristine(compiled.executable)
+        self.alternatives = tuple(Library(other) for other in compiled.alternatives)
+        self.slow, self._pristine = compiled.slow, compiled.pristine
         self._session: Any = None
 
     def __call__(self, *inputs: Any, **named: Any) -> Any:
