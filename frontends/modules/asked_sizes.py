@@ -16,6 +16,7 @@ from torch.utils._sympy.value_ranges import ValueRanges
 
 from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.modules.open_axes import Call, inputs_of, open_axes
+from tvm_sparse.frontends.modules.untraced import failure_of
 from tvm_sparse.frontends.program.copied_slices import CopiedSlices
 from tvm_sparse.frontends.program.decided_extents import (
     OpenExtents,
@@ -73,7 +74,8 @@ def exported_at_sizes(
     dims = _dims(program, axes)
     if dims is None:
         return None
-    for least in _leasts(dims, traced_at(program)):
+    proven = _proven(module, program, call, axes, dims)
+    for least in _leasts(dims, proven, traced_at(program)):
         for symbol, dim in dims.items():
             high = int_oo if dim.max >= int_oo else dim.max
             program.range_constraints[symbol] = ValueRanges(least[symbol], high)
@@ -84,15 +86,38 @@ def exported_at_sizes(
     return None
 
 
-def _leasts(dims: Mapping[Any, Any], example: Mapping[Any, int]) -> Iterator[dict[Any, int]]:
-    """Yield the least size of each symbol: what its dimension says, or a little more."""
+def _leasts(
+    dims: Mapping[Any, Any], proven: Mapping[Any, int], example: Mapping[Any, int]
+) -> Iterator[dict[Any, int]]:
+    """Yield the least size of each symbol: what its dimension says, or a little more.
+
+    The last one that is tried is ``proven``, below which the model does not run.
+    """
     least = {symbol: max(1, dim.min) for symbol, dim in dims.items()}
     yield least
     for symbols in [[symbol] for symbol in dims] + ([list(dims)] if len(dims) > 1 else []):
-        for size in _RAISED:
-            raised = {symbol: max(size, least[symbol]) for symbol in symbols}
+        for sizes in [dict.fromkeys(symbols, size) for size in _RAISED] + [proven]:
+            raised = {symbol: max(sizes[symbol], least[symbol]) for symbol in symbols}
             if raised.items() - least.items() and all(raised[s] <= example[s] for s in raised):
                 yield least | raised
+
+
+def _proven(
+    module: nn.Module, program: Any, call: Call, axes: list[dict[int, Any]], dims: Mapping[Any, Any]
+) -> dict[Any, int]:
+    """Return the least size of each symbol that PyTorch proves; one where the model runs below."""
+    leaves, tree = pytree.tree_flatten(call)
+    found = dict.fromkeys(dims, 1)
+    for symbol, dim in dims.items():
+        low, name = int(program.range_constraints[symbol].lower), dim.__name__
+        if low > _RAISED[-1]:
+            below = [
+                _resized(x, {axis: low - 1 for axis, one in own.items() if one.__name__ == name})
+                for x, own in zip(leaves, axes, strict=True)
+            ]
+            args, named = tree.unflatten(below)
+            found[symbol] = low if failure_of(module, (args, named)) else 1
+    return found
 
 
 def _refuse_raised(module: nn.Module, dims: Mapping[Any, Any], least: Mapping[Any, int]) -> None:

@@ -20,7 +20,7 @@ from torch.utils._sympy.printers import PythonPrinter
 from torch.utils._sympy.value_ranges import ValueRanges
 
 from tvm_sparse.frontends.program.asked_conditions import CONDITIONS, Condition, place_of
-from tvm_sparse.frontends.program.decided_extents import environments_of, sizes_in, value_of
+from tvm_sparse.frontends.program.decided_extents import environments_of, holds_at, sizes_in
 from tvm_sparse.frontends.program.extent_names import names_of_extents
 from tvm_sparse.frontends.program.scattered import fill_what_they_write
 
@@ -53,16 +53,8 @@ def failing(
         columns = [[*column[:tried], column[-1]] for column in columns]
     for row in sorted(itertools.product(*columns), key=sum):
         sizes = dict(zip(symbols, row, strict=True))
-        if not holds(condition, sizes):
+        if not holds_at(condition.expression, sizes):
             yield sizes
-
-
-def holds(condition: Condition, sizes: Mapping[Any, int]) -> bool:
-    """Whether ``condition`` is true at ``sizes`` of its symbols; one that has no answer is not."""
-    try:
-        return bool(value_of(condition.expression, sizes))
-    except (ZeroDivisionError, TypeError, ValueError):
-        return False
 
 
 def bounded(
@@ -92,7 +84,7 @@ def _interval(
     condition: Condition, symbol: Any, sizes: Sequence[int]
 ) -> tuple[int, int | None] | None:
     """Return the ends of the only range in which ``condition`` holds; None if there are more."""
-    answers = [holds(condition, {symbol: size}) for size in sizes]
+    answers = [holds_at(condition.expression, {symbol: size}) for size in sizes]
     if [key for key, _ in itertools.groupby(answers)].count(True) != 1:
         return None
     first, last = answers.index(True), len(answers) - 1 - answers[::-1].index(True)
@@ -106,7 +98,7 @@ def _end(condition: Condition, inside: int, outside: int) -> int:
     (symbol,) = condition.symbols
     while abs(outside - inside) > 1:
         middle = (inside + outside) // 2
-        if holds(condition, {symbol: middle}):
+        if holds_at(condition.expression, {symbol: middle}):
             inside = middle
         else:
             outside = middle

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -137,7 +138,7 @@ class OpenExtents:
         symbols = sorted(condition.free_symbols, key=str)
         sizes = [sizes_in(self._ranges.get(symbol)) for symbol in symbols]
         rows = [dict(zip(symbols, row, strict=True)) for row in _rows(sizes)]
-        failed = [row for row in rows if not value_of(condition, row) and not self._has_one(row)]
+        failed = [row for row in rows if not holds_at(condition, row) and not self._has_one(row)]
         if failed and self._compared and _is_of_strides(condition) and len(symbols) == 1:
             self.otherwise.setdefault(symbols[0], set()).update(row[symbols[0]] for row in failed)
             return True
@@ -165,7 +166,7 @@ class OpenExtents:
 
     def _has_one(self, sizes: dict[Any, int]) -> bool:
         known = (e for e in self._extents if e.free_symbols <= sizes.keys())
-        return any(value_of(extent, sizes) <= 1 for extent in known)
+        return any(_extent_at(extent, sizes) <= 1 for extent in known)
 
 
 def _decided(where: str) -> UnsupportedError:
@@ -202,6 +203,22 @@ def value_of(expression: Any, sizes: Mapping[Any, int]) -> Any:
         return sympy_interp(PythonReferenceAnalysis, dict(sizes), expression)
     except AssertionError:  # of a largest number of which one is a constant
         return expression.subs(sizes)
+
+
+def holds_at(condition: Any, sizes: Mapping[Any, int]) -> bool:
+    """Whether a condition on extents is true for ``sizes``; one that has no answer is not."""
+    try:
+        return bool(value_of(condition, sizes))
+    except (ZeroDivisionError, TypeError, ValueError):
+        return False
+
+
+def _extent_at(extent: Any, sizes: Mapping[Any, int]) -> float:
+    """Return an extent for ``sizes``; infinity where it is a quotient by zero."""
+    try:
+        return int(value_of(extent, sizes))
+    except ZeroDivisionError:
+        return math.inf
 
 
 def _extents(program: torch.export.ExportedProgram) -> list[Any]:
@@ -241,7 +258,7 @@ def solutions(program: torch.export.ExportedProgram, symbol: Any, wanted: int) -
     return [
         size
         for size in sizes_in(program.range_constraints.get(symbol))
-        if any(value_of(extent, {symbol: size}) == wanted for extent in alone)
+        if any(_extent_at(extent, {symbol: size}) == wanted for extent in alone)
     ]
 
 

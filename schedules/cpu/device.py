@@ -23,6 +23,7 @@ from tvm_sparse.schedules.cpu.vector_math import vector_math
 from tvm_sparse.schedules.device import Device
 from tvm_sparse.schedules.exact_indices import ExactIndices
 from tvm_sparse.schedules.hoisted_inits import HoistInits
+from tvm_sparse.schedules.known_numbers import KnownNumbers
 from tvm_sparse.schedules.opaque_bounds import OpaqueBounds
 from tvm_sparse.schedules.single_bindings import SingleBindings
 from tvm_sparse.schedules.whole_numbers import WholeNumbers
@@ -43,6 +44,7 @@ def _after_scheduling(target: Target) -> list[Any]:
         OpaqueBounds(),
         BindFactors(),
         WholeNumbers(),
+        KnownNumbers(),
         SingleBindings(),
     ]
 

@@ -11,6 +11,7 @@ from tvm_sparse.schedules.cuda.scalar_lanes import SerialConditions
 from tvm_sparse.schedules.cuda.skipped_steps import SkippedSteps
 from tvm_sparse.schedules.device import Device
 from tvm_sparse.schedules.exact_indices import ExactIndices
+from tvm_sparse.schedules.known_numbers import KnownNumbers
 from tvm_sparse.schedules.opaque_bounds import OpaqueBounds
 from tvm_sparse.schedules.single_bindings import SingleBindings
 
@@ -28,6 +29,7 @@ GPU = Device(
         ExactIndices(),
         OpaqueBounds(),
         BindFactors(),
+        KnownNumbers(),
         SingleBindings(),
     ],
 )

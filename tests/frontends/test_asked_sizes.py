@@ -208,7 +208,25 @@ def test_a_range_without_a_least_size_begins_where_the_model_does(name):
         ts.load(model, example, dynamic_shapes=({0: Dim("n", min=1, max=40)},))
 
 
+def test_a_range_begins_where_windows_fit():
+    """The least size is that of PyTorch's own proof, for it is none of the smallest ones."""
+    model = Apply(lambda x: F.avg_pool1d(x.mT, 20) + x.shape[0] % 2)
+    shapes = ({0: Dim("n", max=80)},)
+    library = ts.compile(model, (torch.rand(40, 4),), dynamic_shapes=shapes, config=CONFIG)
+    for size in (20, 21, 31, 80):
+        x = torch.rand(size, 4)
+        torch.testing.assert_close(library(x), model(x))
+    with pytest.raises(TensorError, match="n = 20 to 80"):
+        library(torch.rand(19, 4))
+    with pytest.raises(ts.InputError, match=r"pass .*Dim\('n', min=20, max=80\)"):
+        ts.load(model, (torch.rand(40, 4),), dynamic_shapes=({0: Dim("n", min=1, max=80)},))
+
+
 TOLD = {
+    "parts of no rows": (
+        lambda x: F.conv1d(x.mT, torch.ones(4, 4, 3), stride=3).chunk(2, -1)[0],
+        "the model needs",
+    ),
     "in the words of the model": (
         lambda x: x.split(2),
         r"needs \(\(1 \+ n\) // 2\) == 3, ",

@@ -91,6 +91,19 @@ def test_open_planes_are_resized_by_constant_scales(tmp_path, mode, places, more
     _check(tmp_path, model, [(1, 2, 4, 6), (1, 2, 5, 7), (2, 2, 12, 9)])
 
 
+@pytest.mark.grid
+@pytest.mark.parametrize(
+    ("mode", "rounding"),
+    [("nearest", "floor"), ("nearest", "ceil"), ("linear", "floor"), ("cubic", "floor")],
+)
+def test_corners_of_open_planes_stay_where_they_are(tmp_path, mode, rounding):
+    scales = {"scales": np.array([1, 1, 2, 3], np.float32)}
+    options = {"coordinate_transformation_mode": "align_corners", "nearest_mode": rounding}
+    nodes = [node("Resize", "x - scales", "y", mode=mode, **options)]
+    model = graph(nodes, OPEN, ["y"], scales, opset=17)
+    _check(tmp_path, model, [(1, 2, 4, 6), (1, 2, 5, 7), (2, 2, 12, 9), (1, 2, 1, 1)])
+
+
 def test_sizes_of_a_free_batch_are_its_own(tmp_path):
     nodes = [
         node("Shape", "x", "lead", start=0, end=2),
