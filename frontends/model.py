@@ -41,6 +41,8 @@ class Model:
         PyTorch's record of the classes of the output; None where ``structure`` is.
     notes
         What reports say of a layer besides, by its name.
+    ranges
+        Why symbols have narrower ranges than was asked for, a phrase each.
     uncast
         Whether blocks of ``torch.autocast("cuda")`` cast nothing, since it was not imported for it.
     """
@@ -52,6 +54,7 @@ class Model:
     structure: Structure | None = None
     output_spec: Any = field(default=None, repr=False)
     notes: dict[str, str] = field(default_factory=dict, repr=False)
+    ranges: tuple[str, ...] = field(default=(), repr=False)
     uncast: bool = field(default=False, repr=False)
 
     @property

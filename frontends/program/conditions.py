@@ -59,11 +59,10 @@ def failing(
 
 def bounded(
     program: torch.export.ExportedProgram, conditions: Sequence[Condition]
-) -> tuple[torch.export.ExportedProgram, list[Condition]]:
-    """Return ``program`` with narrower ranges of its extents, and the conditions that are none."""
-    if not conditions:
-        return program, []
+) -> tuple[torch.export.ExportedProgram, list[Condition], list[Condition]]:
+    """Return ``program`` with narrower ranges of its extents, what narrowed them, and the rest."""
     ranges, left = dict(program.range_constraints), []
+    narrowing: list[Condition] = []
     for condition in conditions:
         if len(condition.symbols) > 1:
             left.append(condition)
@@ -75,9 +74,10 @@ def bounded(
                 continue
             high = ranges[symbol].upper if symbol in ranges else int_oo
             ranges[symbol] = ValueRanges(found[0], high if found[1] is None else found[1])
+            narrowing.append(condition)
     result = copy.copy(program)
     result._range_constraints = ranges
-    return result, left
+    return result, narrowing, left
 
 
 def _interval(

@@ -53,6 +53,7 @@ from tvm_sparse.frontends.program.refusals import (
     refuse_state,
 )
 from tvm_sparse.frontends.program.taken_apart import taken_apart
+from tvm_sparse.frontends.program.told_ranges import told_ranges
 from tvm_sparse.frontends.program.zero_divisors import refuse_zero_divisors
 from tvm_sparse.frontends.quiet import quiet
 from tvm_sparse.frontends.structure import is_flat, structure_of, without_structure
@@ -114,15 +115,12 @@ def _imported(
         raise InputError("model", "returns no tensor", "at least one")
     notes = left_float(program)
     with quiet():
-        program, conditions = bounded(program, [*asked, *unlike_at_one(program)])
+        program, narrowing, conditions = bounded(program, [*asked, *unlike_at_one(program)])
         program = without_zeros(program)
     with quiet(), layouts_undecided():
         program = _without_sparse_tensors(program)
         opened = OpenExtents(program, compared=True)
-        table = opened.watched(decompositions(known_operators()))
-        whole = _without_views(without_structure(program))
-        program = _decomposed(whole, table)
-        opened.compare(functools.partial(agree, whole, program))
+        program = _decomposed(program, opened)
         refuse_zero_divisors(program)
         compute_weights(program)
     widen_float8_weights(program)
@@ -151,7 +149,9 @@ def _imported(
         for spec in program.graph_signature.input_specs
         if spec.kind is not InputKind.USER_INPUT
     }
-    model = replace(build(module, weights, names, asserted), notes=notes, uncast=uncast)
+    model = build(module, weights, names, asserted)
+    ranges = told_ranges(model, program, narrowing)
+    model = replace(model, notes=notes, uncast=uncast, ranges=ranges)
     _check_outputs(model, program)
     if is_flat(structure, [spec.name for spec in model.inputs]):
         return model
@@ -159,12 +159,17 @@ def _imported(
 
 
 def _decomposed(
-    program: torch.export.ExportedProgram, table: Mapping[Any, Any]
+    program: torch.export.ExportedProgram, opened: OpenExtents
 ) -> torch.export.ExportedProgram:
+    """Return ``program`` in operators that have converters; its extents stay ``opened``."""
+    table = opened.watched(decompositions(known_operators()))
+    whole = _without_views(without_structure(program))
     try:
-        return taken_apart(program, table)
+        result = taken_apart(whole, table)
     except SparseError as error:  # PyTorch appends the node to its text
         raise type(error)(error.where, error.found, error.expected, error.todo) from error
+    opened.compare(functools.partial(agree, whole, result))
+    return result
 
 
 def _without_sparse_tensors(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import pytest
 import torch
@@ -98,6 +99,17 @@ def test_a_branch_that_one_alone_takes():
     library = ts.compile(model, torch.randn(3, 4, 8), dynamic_shapes=opened, config=CONFIG)
     with pytest.raises(SparseRuntimeError, match="t = at least 2"):
         library(torch.randn(3, 1, 8))
+    (told,) = library.ranges
+    place = r"\(test_conditions.py, line \d+\)"
+    assert re.fullmatch(rf"t is at least 2: other sizes are another model {place}", told)
+    assert told in library.verdict()
+
+
+def test_a_range_that_an_operator_narrows_is_told():
+    opened = {"x": {0: Dim("b"), 1: Dim("t", max=9)}}
+    model = ts.load(Squeezed(), (torch.randn(3, 4, 8),), dynamic_shapes=opened)
+    assert model.bounds["t"] == (2, 9)
+    assert model.ranges == ("t is 2 to 9: other sizes are another model (operator 'squeeze')",)
 
 
 class Masked(nn.Module):
@@ -110,6 +122,7 @@ class Masked(nn.Module):
 def test_branches_that_give_the_same_take_one():
     opened = {"x": {0: Dim("b"), 1: Dim("t"), 2: Dim("t")}}
     library = ts.compile(Masked(), torch.randn(3, 4, 4), dynamic_shapes=opened, config=CONFIG)
+    assert not library.ranges
     for b, t in ((1, 1), (3, 1), (1, 4), (2, 5)):
         x = torch.randn(b, t, t)
         torch.testing.assert_close(torch.as_tensor(library(x)), Masked()(x))

@@ -227,7 +227,7 @@ def _show(
         records = library.decisions.to_json()
         parts = library.decisions.parts
         found = {"artifact": written, "batch_parts": parts, "costs": library.decisions.costs}
-        found |= {"verdict": library.verdict(), "slow": library.slow}
+        found |= {"verdict": library.verdict(), "slow": library.slow, "ranges": library.ranges}
         found |= {
             "alternatives": [
                 {"target": spelled(other.target), "verdict": other.verdict()}

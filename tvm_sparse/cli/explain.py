@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -86,15 +87,24 @@ def explain_command(
                 race = bench.Race(source, ours, weights, threads, place)
                 (run,) = race.runs(input, None)
                 rows, missing = bench.raced(race, run, ROUNDS, place.int8, progress)
-        _show(advice, rows, missing, json)
+        _show(advice, rows, missing, json, ranges=library.ranges)
 
 
-def _show(advice: list[Advice], rows: list[bench.Row], missing: dict[str, str], json: bool) -> None:
+def _show(
+    advice: list[Advice],
+    rows: list[bench.Row],
+    missing: dict[str, str],
+    json: bool,
+    *,
+    ranges: Sequence[str],
+) -> None:
     if json:
-        found: dict[str, Any] = {"layers": [layer.to_json() for layer in advice]}
+        found: dict[str, Any] = {"layers": [layer.to_json() for layer in advice], "ranges": ranges}
         console.show_json(found | {"whole": [asdict(row) for row in rows], "missing": missing})
         return
     console.show(tables.table(COLUMNS, [_cells(layer) for layer in advice]))
+    for phrase in ranges:
+        console.show(phrase)
     for layer in advice:
         console.show(f"{layer.layer}: {layer.chosen}, {layer.reason}")
         gains = ", ".join(f"{name} {gain:.2f}x" for name, gain in layer.regular.items())

@@ -33,7 +33,8 @@ class Library:
     with DLPack, zero copy where memory is aligned); it returns what the model returns.
     :meth:`export` writes a directory that ``tvm_sparse_runtime.load`` opens without compiler or
     torch. ``slow`` says which kernels have no operator of ours and take long: measured, or by a
-    model where nothing is measured.
+    model where nothing is measured. ``ranges`` says which open extents have a narrower range than
+    was asked for, and what in the model's code asks for it.
 
     It can be copied, pickled and saved with ``torch.save``: another process with the same releases
     runs it, on a CPU that has what it was compiled for.
@@ -45,6 +46,7 @@ class Library:
         self.decisions, self.kernels = compiled.decisions, compiled.kernels
         self.inputs, self.outputs, self.weights = model.inputs, model.outputs, compiled.weights
         self.bounds, self.structure = model.bounds, model.structure
+        self.ranges = model.ranges
         self._output_spec = model.output_spec
         self.unaligned, self.recipe = compiled.unaligned, compiled.recipe
         self.alternatives = tuple(Library(other) for other in compiled.alternatives)
@@ -151,10 +153,11 @@ class Library:
     def verdict(self) -> str:
         """Return in one phrase what was reached: sparse layers, their gain, bytes of weights.
 
-        Kernels that have no operator of ours and take long are named.
+        Kernels that have no operator of ours and take long are named, and extents that the model's
+        code narrows.
         """
         told = f"{self.decisions.verdict()}; {self.nbytes / 2**20:.1f} MiB of weights"
-        return "; ".join([told, *self.slow])
+        return "; ".join([told, *self.slow, *self.ranges])
 
     def _all_unaligned(self) -> tuple[int, ...]:
         """Return the inputs that may begin anywhere for every program of the artifact."""
