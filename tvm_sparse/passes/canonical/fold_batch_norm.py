@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import tvm
 from tvm import relax
@@ -42,32 +43,64 @@ class _Fold:
         gamma = gamma if norm.attrs.scale else np.ones_like(gamma)
         beta = beta if norm.attrs.center else np.zeros_like(beta)
         scale, shift = affine([gamma, beta, mean, variance], float(norm.attrs.epsilon))
-        aligned = [1] * len(shape_of(x) or ())
+        dtype, aligned = gamma.dtype, [1] * len(shape_of(x) or ())
         aligned[int(norm.attrs.axis)] = len(scale)
+        folded = self._folded(rewriter, x, scale)
+        if folded is None:
+            scaled = relax.op.multiply(x, constant(scale.astype(dtype).reshape(aligned)))
+            return relax.op.add(
+                rewriter.emit(scaled), constant(shift.astype(dtype).reshape(aligned))
+            )
+        # Rounded as the norm's own numbers are: a library takes no wider ones.
+        sums = rewriter.emit(folded)
+        offset = shift.astype(dtype).astype(np.dtype(str(sums.ty.dtype))).reshape(aligned)
+        moved = relax.op.add(sums, constant(offset))
+        if sums.ty.dtype == x.ty.dtype:
+            return moved
+        return relax.op.astype(rewriter.emit(moved), str(x.ty.dtype))
+
+    def _folded(self, rewriter: Rewriter, x: Any, scale: np.ndarray) -> relax.Call | None:
+        """Return the convolution that makes ``x``, scaled; None if its weight must stay.
+
+        Between it and ``x`` its sums may be rounded.
+        """
         conv = rewriter.resolve(x)
+        if op_name(conv) == "astype":
+            conv = rewriter.resolve(conv.args[0])
         weight = rewriter.constant(conv.args[1]) if _is_conv(conv) else None
         if weight is None or not self._read_once(rewriter.original):
-            scaled = rewriter.emit(relax.op.multiply(x, constant(scale.reshape(aligned))))
-            return relax.op.add(scaled, constant(shift.reshape(aligned)))
+            return None
         # Scaling whole rows keeps every zero a zero, so patterns survive.
         value = array_of(weight)
-        scaled_weight = value * scale.reshape(-1, *[1] * (value.ndim - 1))
-        folded = constant(scaled_weight.astype(value.dtype, copy=False), name_of(weight))
-        call = relax.Call(conv.op, [conv.args[0], folded], conv.attrs)
-        return relax.op.add(rewriter.emit(call), constant(shift.reshape(aligned)))
+        wide = value * scale.reshape(-1, *[1] * (value.ndim - 1))
+        scaled = wide.astype(value.dtype)
+        if not _near(scaled, wide):
+            return None
+        return relax.Call(conv.op, [conv.args[0], constant(scaled, name_of(weight))], conv.attrs)
 
     def _read_once(self, item: relax.TupleGetItem) -> bool:
-        """Whether nothing but the batch norm reads the convolution (it must keep its weight)."""
+        """Whether nothing but the norm reads the convolution (it must keep its weight)."""
         norm = self.bindings.get(item.tuple_value, item.tuple_value)
-        return self.uses.get(norm.args[0], 0) == 1
+        x = norm.args[0]
+        made = self.bindings.get(x, x)
+        values = (x, made.args[0]) if op_name(made) == "astype" else (x,)
+        return all(self.uses.get(value, 0) == 1 for value in values)
 
 
 def affine(params: list[np.ndarray], epsilon: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return ``(scale, shift)`` of ``[gamma, beta, mean, variance]``, computed in float64."""
+    """Return ``(scale, shift)`` of ``[gamma, beta, mean, variance]`` in float64."""
     gamma, beta, mean, variance = (p.astype(np.float64) for p in params)
     scale = gamma / np.sqrt(variance + epsilon)
-    shift = beta - mean * scale
-    return scale.astype(params[0].dtype), shift.astype(params[0].dtype)
+    return scale, beta - mean * scale
+
+
+def _near(narrow: np.ndarray, wide: np.ndarray) -> bool:
+    """Whether each row of a weight is rounded by its digits, and not cut off at the type's ends."""
+    axes = tuple(range(1, wide.ndim))
+    with np.errstate(over="ignore", invalid="ignore"):
+        lost = np.sqrt(np.square(narrow.astype(np.float64) - wide).sum(axes))
+        size = np.sqrt(np.square(wide).sum(axes))
+    return bool((lost <= ml_dtypes.finfo(narrow.dtype).eps * size).all())
 
 
 def _is_conv(expr: relax.Expr) -> bool:
@@ -80,7 +113,8 @@ class FoldBatchNorm:
     """Fold inference batch norms.
 
     before: ``batch_norm(conv2d(x, w))`` --> after: ``add(conv2d(x, w * scale), shift)``; without a
-    convolution before it: ``add(multiply(x, scale), shift)``.
+    convolution before it: ``add(multiply(x, scale), shift)``. Sums that are rounded before the norm
+    are rounded behind it instead, unless scaled weights would leave the range of their type.
     """
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
