@@ -11,9 +11,20 @@ from typing import Any
 import numpy as np
 from scipy.optimize import least_squares
 
+from benchmarks.gpu import cases
 from benchmarks.gpu.timed import DTYPE, format_of, modelled, rows
-from tvm_sparse.selection.cuda.chip import Chip, DenseLibrary, Table
-from tvm_sparse.selection.cuda.library_time import dense_seconds, modelled_seconds
+from tvm_sparse.formats.dense import DenseFormat
+from tvm_sparse.ops.contractions.contraction import Contraction
+from tvm_sparse.selection.cuda import tile_choice
+from tvm_sparse.selection.cuda.chip import Chip, DenseLibrary, Table, Windows
+from tvm_sparse.selection.cuda.demand import seconds
+from tvm_sparse.selection.cuda.library_time import (
+    convolution_seconds,
+    dense_seconds,
+    modelled_seconds,
+)
+from tvm_sparse.selection.cuda.tile_demand import Staging
+from tvm_sparse.selection.cuda.tile_option import stored_demand
 
 NAMES = ("cublas", "cublaslt")
 """Exact in fp32: what rounds to TF32 is another product."""
@@ -58,6 +69,7 @@ def fitted_library(on: Chip) -> tuple[dict[str, Any], list[float]]:
         f_scale=0.1,
     )
     library = replace(made(result.x), table=table_of(known["library"]))
+    library = replace(library, windows=windows_of(replace(on, library=library)))
     found = asdict(library)
     found["parts"] = {dtype: round(part, 3) for dtype, part in found["parts"].items()}
     rounded = {name: float(f"{found[name]:.4g}") for name in ("launch", "memory")}
@@ -76,6 +88,33 @@ def table_of(measured: Iterable[dict[str, Any]]) -> Table | None:
         if all((dtype, *size) in times for size in itertools.product(*axes))
     }
     return Table(*axes, us)
+
+
+def windows_of(on: Chip) -> Windows:
+    """Return how far the models of convolutions are off on average, if some were measured."""
+    known = {case.name: case.contraction for case in cases.convolutions()}
+    off: dict[str, list[float]] = {"cudnn nhwc": [], "ours dense": []}
+    for row in rows(on, "convolutions"):
+        c = known.get(row["case"])
+        for name, logarithms in off.items() if c else ():
+            late = name in row.get("contaminated", ())
+            if name in row["times"] and not late:
+                logarithms.append(
+                    math.log(row["times"][name]["median_us"] * 1e-6 / _time(c, name, on))
+                )
+    if not all(off.values()):
+        return Windows()
+    theirs, ours = (float(f"{math.exp(np.mean(logs)):.4g}") for logs in off.values())
+    return Windows(theirs, ours, measured=True)
+
+
+def _time(c: Contraction, name: str, on: Chip) -> float:
+    """Return the modelled seconds of cuDNN's convolution, or of ours."""
+    if name != "ours dense":
+        return convolution_seconds(c, on)
+    tile = tile_choice.choose_tile(c, Staging(c.matrix_shape[1]), on)
+    format = DenseFormat(*c.matrix_shape, lanes=tile.features)
+    return seconds(stored_demand(c, format, tile, on), on)
 
 
 def _points(row: dict[str, Any]) -> list[Point]:

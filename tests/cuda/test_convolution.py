@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.export import Dim
 
 import tvm_sparse as ts
 from tests.cuda.kernels import needs_nvrtc
 from tests.emulation.exact import array, integers, sample
+from tvm_sparse.selection.cuda import convolution_options
 from tvm_sparse.testing import emulate
 
 pytestmark = needs_nvrtc
@@ -101,6 +103,32 @@ def test_our_own_kernels_run_where_the_library_fails(how, log, monkeypatch):
     monkeypatch.setenv("FAKE_CUDNN", how)
     equal_to_eager(integers(Network().half()), sample((2, 3, 9, 9), torch.float16))
     assert not calls(log)
+
+
+LEAST = 3
+"""Items from which the library is asked in tests of an open batch."""
+
+
+@pytest.mark.grid
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("libraries", [True, False])
+def test_an_open_batch_is_the_librarys_where_it_is_large(dtype, libraries, log, monkeypatch):
+    monkeypatch.setattr(convolution_options, "fewest", lambda *_: LEAST)
+    model, x = integers(Network().to(dtype)), sample((4, 3, 9, 9), dtype)
+    library = ts.compile(
+        model,
+        (x,),
+        dynamic_shapes=({0: Dim("batch", max=64)},),
+        target="cuda:sm_90",
+        config=ts.Config(force=LIBRARY),
+    )
+    for items in (1, LEAST - 1, LEAST, 5):
+        log.write_text("")
+        part = sample((items, 3, 9, 9), dtype)
+        emulation = emulate(library, array(part), libraries=libraries)
+        assert not emulation.report.findings, emulation.report.findings
+        assert torch.equal(torch.from_numpy(emulation.outputs[0].astype("f4")), model(part).float())
+        assert bool(calls(log)) == (libraries and items >= LEAST)
 
 
 def test_lines_are_planes_of_one_row(log):

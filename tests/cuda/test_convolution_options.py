@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,8 @@ from tests.cuda.kernels import needs_nvrtc, target
 from tvm_sparse.base.numerics import FLOAT32, Numerics
 from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.selection.candidates import dense_candidates
-from tvm_sparse.selection.cuda import library_options, options
-from tvm_sparse.selection.cuda.chip import chip
+from tvm_sparse.selection.cuda import convolution_options, library_options, options
+from tvm_sparse.selection.cuda.chip import Windows, chip
 from tvm_sparse.selection.cuda.library_time import convolution_seconds
 
 HALF = Numerics.uniform("float16")
@@ -76,7 +77,7 @@ def test_what_cudnn_is_offered(c):
         convolution(guarded=True),
         convolution(features=127),
         convolution(batch=1, extent=4),
-        convolution(batch=tirx.Var("batch", "int64")),
+        convolution(lead=(32, tirx.Var("height", "int64"), 28)),
         convolution(lead=(32, 14, 14), strides=(2, 2), borders=(0, 0)),
         convolution(lead=(32, 30, 28)),
         convolution(lead=(2, 28, 28, 28), **ways(3)),
@@ -90,8 +91,30 @@ def test_times_that_nobody_measured_ask_for_more():
     found = offered(convolution())["cudnn"]
     assert found.margin == 1.3
     assert found.margin * found.cost < 1
+    assert offered(convolution(numerics=FLOAT32))["cudnn"].margin > 2
     assert "never measured alone: cuDNN and a kernel behind it" in found.rival
     assert "by our own kernel elsewhere" in found.rival
+
+
+def test_an_open_batch_is_cudnns_from_where_it_is_faster():
+    batch = tirx.Var("batch", "int64")
+    c = convolution(batch, 56, 64, 64)
+    found = offered(c)
+    assert found["cudnn"].cost < found["dense"].cost == 1
+    option = convolution_options.convolution(c, target("sm_90"))
+    assert 1 < option.least < 64
+    assert f"from {option.least} items on, where it is there" in found["cudnn"].rival
+    assert "cudnn" not in offered(convolution(batch, numerics=FLOAT32))
+
+
+def test_times_that_were_measured_are_taken_as_they_are():
+    on = chip(target("sm_90"))
+    known = replace(on, library=replace(on.library, windows=Windows(2.0, 1.0, measured=True)))
+    option, c = convolution_options.convolution(convolution(), target("sm_90")), convolution()
+    found = library_options.candidate(c, option, 1.0, known)
+    assert found.margin == on.margin
+    assert "(cuDNN and a kernel behind it" in found.rival
+    assert convolution_seconds(c, known) == 2 * convolution_seconds(c, on)
 
 
 def layers(batch):
@@ -120,7 +143,7 @@ def test_the_model_of_all_layers_is_near_a_network_that_was_measured(batch):
     theirs = sum(convolution_seconds(c, on) + library_options.behind(c, on) for c in layers(batch))
     ours = sum(options.dense(c, target("sm_90")).seconds for c in layers(batch))
     assert 0.7 < theirs * 1e6 / times["torch.compile reduce-overhead"] < 1.3
-    assert times["ours dense"] > library_options.WINDOWS * ours * 1e6
+    assert times["ours dense"] > on.library.windows.ours * ours * 1e6
 
 
 @needs_nvrtc

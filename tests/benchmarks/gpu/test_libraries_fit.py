@@ -6,9 +6,10 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.gpu import libraries_fit
+from benchmarks.gpu.cases import convolutions
 from benchmarks.gpu.libraries_fit import fitted_library
-from tvm_sparse.selection.cuda.chip import DenseLibrary, Table, load
-from tvm_sparse.selection.cuda.library_time import dense_seconds
+from tvm_sparse.selection.cuda.chip import DenseLibrary, Table, Windows, load
+from tvm_sparse.selection.cuda.library_time import convolution_seconds, dense_seconds
 
 H200 = load("h200")
 TRUE = DenseLibrary("cuBLAS", 5e-6, 1.3, {"float32": 0.8, "float16": 0.6, "bfloat16": 0.6})
@@ -49,6 +50,25 @@ def test_contaminated_times_and_other_products_do_not_count(monkeypatch):
     monkeypatch.setattr(libraries_fit, "rows", lambda on, part: [late] if part == "library" else [])
     _, errors = fitted_library(H200)
     assert len(errors) == len(COUNTS)
+
+
+def test_convolutions_that_were_timed_correct_their_model(monkeypatch):
+    def row(case):
+        theirs = convolution_seconds(case.contraction, H200)
+        ours = libraries_fit._time(case.contraction, "ours dense", H200)
+        times = {"cudnn nhwc": {"median_us": 0.8e6 * theirs}}
+        times |= {"ours dense": {"median_us": 1.7e6 * ours}, "cudnn nchw": {"median_us": 1.0}}
+        return {"case": case.name, "times": times}
+
+    timed = [row(case) for case in convolutions()]
+    late = {**timed[0], "times": {name: {"median_us": 1e9} for name in timed[0]["times"]}}
+    late["contaminated"] = dict.fromkeys(late["times"], "why")
+    parts = {"convolutions": [*timed, late]}
+    monkeypatch.setattr(libraries_fit, "rows", lambda on, part: parts.get(part, []))
+    found = libraries_fit.windows_of(H200)
+    assert (found.theirs, found.ours, found.measured) == (0.8, 1.7, True)
+    monkeypatch.setattr(libraries_fit, "rows", lambda on, part: [])
+    assert libraries_fit.windows_of(H200) == Windows()
 
 
 def test_what_was_committed_is_near_what_was_measured():

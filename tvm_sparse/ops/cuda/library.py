@@ -47,10 +47,12 @@ def wgmma_product(c: Contraction, format: DenseFormat, tile: WgmmaTile) -> tirx.
     return _asking(wgmma_matrix(c, format, tile), c, format, 0)
 
 
-def convolution(c: Contraction, format: DenseFormat, tile: ThreadBlockTile) -> tirx.PrimFunc:
+def convolution(
+    c: Contraction, format: DenseFormat, tile: ThreadBlockTile, least: int = 0
+) -> tirx.PrimFunc:
     """Return our tiled convolution ``f(X, V, Y)`` with such a mark; it has one or two spatial axes.
 
-    The library puts equal borders on both sides of an axis.
+    The library puts equal borders on both sides of an axis. It is asked from ``least`` items on.
     """
     func = tiled(c, DenseRows(format, tile), tile, multiplier(c.numerics))
     more = (1,) * (2 - len(c.taps))  # a line is a plane of one row
@@ -58,7 +60,7 @@ def convolution(c: Contraction, format: DenseFormat, tile: ThreadBlockTile) -> t
     borders = c.borders or (0,) * len(c.taps)
     sizes = (*more, *c.padded, c.columns, c.features, *more, *c.taps, *none, *borders)
     numbers = [*sizes, *more, *c.strides, *more, *c.dilation]
-    return _marked(func, CONVOLUTION, numbers, planes=len(c.taps))
+    return _marked(func, CONVOLUTION, numbers, planes=len(c.taps), least=least)
 
 
 def _asking(func: tirx.PrimFunc, c: Contraction, format: DenseFormat, least: int) -> tirx.PrimFunc:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -38,11 +39,6 @@ FAR = 2.6
 """How many times as long as cuBLAS cuBLASLt took in fp32, at most (on an H200, 16 to 256 rows). The
 table has the faster of both. In 16 bits it is 1.33 at most, and 1 in the median."""
 
-WINDOWS = 1.5
-"""How many times as long as modelled our convolutions with windows take, at least, beside a library
-that nobody timed alone: on an H200 ResNet-50 takes 1.55 times as long as its layers are modelled at
-batch 1, and 1.97 times at batch 32."""
-
 VECTOR = 8
 """Columns and features are whole vectors of 16 bytes: what a library's fastest kernels want."""
 
@@ -52,33 +48,39 @@ def product(c: Contraction, target: Target) -> Option | None:
 
     Its time is the library's, and that of one more kernel behind it, which reads and writes the
     result: whether what follows fits into the call is known only later. Where rows are open, few of
-    them are ours, so the tile and the time are those of our own kernel for few. On Hopper ours is
-    by ``wgmma`` where that is faster.
+    them are ours, so the tile is that of our own kernel for few. On Hopper ours is by ``wgmma``
+    where that is faster.
     """
     on = chip(target)
     if not fits(c, on):
         return None
     tile = _tile(c, on)
-    own, least, time = _own_seconds(c, tile, on), 0, seconds(c, on)
-    if not model.is_known(c):
-        least, time = fewest(c, on), own / TAKEN_FIRST
+    own, least = _own_seconds(c, tile, on), 0 if model.is_known(c) else fewest(c, on)
     if least == MANY:
         return None
     format = library.one_matrix(c, tile)
     build = partial(library.product, c, format, tile, least)
     option = Option(CUBLASLT, CUBLASLT, format, 1.0, own, build, tile=tile)
     option = fastest(option, matrix_options(c, target))
-    return replace(option, name=CUBLASLT, kernel=CUBLASLT, seconds=time)
+    return replace(option, name=CUBLASLT, kernel=CUBLASLT, seconds=seconds(c, on), least=least)
 
 
 def fewest(c: Contraction, on: Chip) -> int:
     """Return from how many rows on a library is clearly faster: of powers of two up to ``MANY``."""
-    least, rows, tile = MANY, MANY, _tile(c, on)
-    while rows > FEW:
+    tile = _tile(c, on)
+
+    def faster(rows: int) -> bool:
         such = replace(c, lead=(rows,))
-        if _own_seconds(such, tile, on) < clearly(c.dtype) * seconds(such, on):
-            break
-        least, rows = rows, rows // 2
+        return _own_seconds(such, tile, on) >= clearly(c.dtype) * seconds(such, on)
+
+    return first(faster, MANY, FEW)
+
+
+def first(faster: Callable[[int], bool], many: int, few: int) -> int:
+    """Return from which half, quarter, … of ``many`` above ``few`` on a library is ``faster``."""
+    least = count = many
+    while count > few and faster(count):
+        least, count = count, count // 2
     return least
 
 
@@ -104,11 +106,18 @@ def behind(c: Contraction, on: Chip) -> float:
     return on.costs.launch + nbytes / on.bandwidth
 
 
-def margin(c: Contraction, name: str) -> float:
+def margin(c: Contraction, name: str, on: Chip) -> float:
     """Return how many times faster than our dense kernel a library must be modelled."""
-    if name != CUBLASLT:
-        return MARGINS[False]
-    return clearly(c.dtype) if model.is_known(c) else 1.0
+    if not model.is_known(c):
+        return 1.0
+    if name == CUBLASLT or bits_of(c.dtype) == SUM_BITS:
+        return clearly(c.dtype)
+    return on.margin if on.library.windows.measured else MARGINS[False]
+
+
+def own_windows(c: Contraction, on: Chip) -> float:
+    """Return how many times as long as modelled our convolution takes: 16 bits were measured."""
+    return 1.0 if bits_of(c.dtype) == SUM_BITS else on.library.windows.ours
 
 
 def clearly(dtype: str) -> float:
@@ -119,23 +128,27 @@ def clearly(dtype: str) -> float:
 def candidate(c: Contraction, option: Option, ours: float, on: Chip) -> Candidate:
     """Return what a library computes as a candidate; ``ours`` are the seconds of our own.
 
-    cuBLASLt's time follows from a measured table, as far as there is one.
+    Their times follow from measured ones, as far as there are any. A layer of open rows counts as
+    a little faster than ours.
     """
-    known, name = option.name == CUBLASLT, LIBRARIES[option.name].name
-    ours *= 1.0 if known else WINDOWS
-    timed = on.library.name if known else f"never measured alone: {name}"
+    known, time = model.is_known(c), option.seconds
+    name, windows = LIBRARIES[option.name].name, on.library.windows
+    timed, counted = on.library.name, "rows"
+    if option.name != CUBLASLT:
+        timed, counted = name if windows.measured else f"never measured alone: {name}", "items"
+        ours *= own_windows(c, on) if known else 1.0
     theirs = f"{timed} and a kernel behind it {option.seconds * 1e6:.1f} us"
     told = f"where it is there ({theirs}, ours {ours * 1e6:.1f} us by the model)"
-    if not model.is_known(c):
-        told = f"from {fewest(c, on)} rows on, where it is there"
+    if not known:
+        told, time = f"from {option.least} {counted} on, where it is there", ours / TAKEN_FIRST
     return Candidate(
         option.name,
         option.format,
         option.build(),
         option.work,
-        option.seconds / ours,
-        seconds=option.seconds,
-        margin=margin(c, option.name),
+        time / ours,
+        seconds=time,
+        margin=margin(c, option.name, on),
         rival=f"by {name} {told}, by our own kernel elsewhere",
     )
 

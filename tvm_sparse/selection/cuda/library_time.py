@@ -57,13 +57,13 @@ def _beside(extent: int, axis: list[int]) -> list[tuple[int, float]]:
 def convolution_seconds(c: Contraction, on: Chip) -> float:
     """Return the modelled time of cuDNN: a product of as many sums, whose input is read once.
 
-    No dense convolution was measured alone. All of ResNet-50's, so modelled, are compared with the
-    whole network's time by PyTorch (``tests/cuda/test_convolution_options.py``).
+    It is corrected by measured ones, as far as there are any. Without them, those of ResNet-50
+    together are near the whole network's (``tests/cuda/test_convolution_options.py``).
     """
     channels = math.ceil(c.columns / CHANNELS) * CHANNELS
     size = (known_rows(c.lead), c.features, channels * math.prod(c.taps))
     nbytes = activation_bytes(c) + math.prod(c.matrix_shape) * bits_of(c.dtype) / 8
-    return _seconds(size, nbytes, c.dtype, on, on.library)
+    return on.library.windows.theirs * _seconds(size, nbytes, c.dtype, on, on.library)
 
 
 def modelled_seconds(size: Size, dtype: str, on: Chip, library: DenseLibrary) -> float:

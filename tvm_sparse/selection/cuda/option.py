@@ -21,7 +21,7 @@ class Option:
     ``work`` is the fraction of the dense multiply-adds that it executes, ``seconds`` its modelled
     time, ``kernel`` what the operator is called in reports. Of tiles and streams, ``demand`` is
     what that time follows from; ``tile`` is what a thread block computes, of a stream of banks its
-    ``warps``.
+    ``warps``. A library is asked from ``least`` rows on, or items of a batch of convolutions.
     """
 
     name: str
@@ -33,3 +33,4 @@ class Option:
     demand: Demand | None = field(default=None, repr=False)
     tile: ThreadBlockTile | SeparableTile | None = None
     warps: Warps | None = None
+    least: int = 0
