@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 import tvm
+import tvm_ffi
 
 from benchmarks.gpu import device
 from benchmarks.gpu.device import Program
@@ -99,12 +100,16 @@ class StandIn:
 
         What PyTorch computes on this CPU is in no graph: that is refused, as by a GPU.
         """
-        graph, runnable = ctypes.c_void_p(), ctypes.c_void_p()
-        self._call("cudaStreamBeginCapture", None, RELAXED)
+        graph, runnable, stream = (ctypes.c_void_p() for _ in range(3))
+        self._call("cudaStreamCreate", ctypes.byref(stream))
+        ours = tvm_ffi.use_raw_stream(tvm_ffi.device("cuda", 0), stream.value or 0)
+        self._call("cudaStreamBeginCapture", stream, RELAXED)
         try:
-            out = program()
+            with ours:
+                out = program()
         finally:
-            self._call("cudaStreamEndCapture", None, ctypes.byref(graph))
+            self._call("cudaStreamEndCapture", stream, ctypes.byref(graph))
+            self._call("cudaStreamDestroy", stream)
         self._call("cudaGraphInstantiate", ctypes.byref(runnable), graph, ctypes.c_ulonglong(0))
 
         def replay() -> None:

@@ -276,3 +276,23 @@ def test_a_program_for_cpus_has_no_graph(tmp_path, model):
     loaded = load(library.export(tmp_path / "cpu.tvms"))
     with pytest.raises(SparseRuntimeError, match="bind: a program for CPUs"):
         loaded.bind(x)
+
+
+def test_a_program_that_waits_is_not_bound(run):
+    """Behind a refusal, later calls run as before."""
+    told, same = run(
+        "import ctypes, tvm_ffi\n"
+        "cuda, own = ctypes.CDLL('libcudart.so.13'), library._main\n"
+        "def waiting(*arguments):\n"
+        "    found = own(*arguments)\n"
+        "    cuda.cudaStreamSynchronize(ctypes.c_void_p(tvm_ffi.get_raw_stream(gpu._gpu())))\n"
+        "    return found\n"
+        "x = on_gpu(numpy.array(arrays[0], 'float32')); before = read(library(x))\n"
+        "library._main = tvm_ffi.convert(waiting)\n"
+        "try:\n    library.bind(x)\nexcept rt.SparseRuntimeError as error:\n    told = str(error)\n"
+        "library._main = own\n"
+        "print(json.dumps([told, before == read(library.bind(x)())]))"
+    )
+    assert "cudaStreamEndCapture failed: 901" in told
+    assert "expected a program that waits for nothing on the GPU" in told
+    assert same

@@ -252,9 +252,9 @@ int cublasLtMatmul(Handle library, Handle product, const void* alpha, const void
                 static_cast<unsigned long long>(algorithm->n),
                 static_cast<unsigned long long>(algorithm->m),
                 static_cast<unsigned long long>(algorithm->k), work.a.type, work.d.type,
-                work.product.epilogue, work.beta, ts_capturing());
+                work.product.epilogue, work.beta, ts_capturing(stream));
   ts_note(line);
   ts_note_stream(stream, "product");
-  return ts_do(work) == kSuccess ? kDone : kFailed;
+  return ts_do(stream, work) == kSuccess ? kDone : kFailed;
 }
 }

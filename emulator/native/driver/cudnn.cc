@@ -152,10 +152,10 @@ int Run(const Library* library, const Work& work, int algorithm, size_t bytes, c
   char line[200];
   std::snprintf(line, sizeof line, "cudnn %d %d %d %d to %d %d %d taps %d %d type %d %s beta %g %s",
                 work.x.n, work.x.h, work.x.w, work.x.c, work.y.c, work.y.h, work.y.w, work.w.h,
-                work.w.w, work.x.type, after, work.beta, ts_capturing());
+                work.w.w, work.x.type, after, work.beta, ts_capturing(library->stream));
   ts_note(line);
   ts_note_stream(library->stream, "convolution");
-  return ts_do(work) == kSuccess ? kDone : kFailed;
+  return ts_do(library->stream, work) == kSuccess ? kDone : kFailed;
 }
 
 template <typename Made>

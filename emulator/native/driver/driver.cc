@@ -51,12 +51,30 @@ struct Loaded {
 
 using Work = std::function<int()>;
 using Graph = std::vector<Work>;
-std::unique_ptr<Graph> capture;
 
-// Now, or when the graph that is being captured runs.
-int Do(const Work& work) {
+struct Capture {
+  Handle stream;
+  int mode, blocking;
+  std::unique_ptr<Graph> graph = std::make_unique<Graph>();
+};
+std::unique_ptr<Capture> capture;  // its graph is null once something was refused
+
+// Refuse something, which spoils the graph that is being captured.
+int Refused(int status, const char* what) {
+  Record("refused in a capture: %s\n", what);
+  capture->graph.reset();
+  return Failed(status, std::string(what) + " while a graph is captured");
+}
+
+// Now, or when the graph runs that is being captured on this stream.
+int Do(Handle stream, const Work& work) {
   if (!capture) return work();
-  capture->push_back(work);
+  if (!stream && capture->blocking) {
+    return Refused(kCaptureImplicit, "the default stream is used");
+  }
+  if (stream != capture->stream) return work();
+  if (!capture->graph) return Failed(kCaptureInvalid, "the captured graph is spoiled");
+  capture->graph->push_back(work);
   return kSuccess;
 }
 
@@ -93,14 +111,28 @@ void ts_note_stream(Handle stream, const char* what) {
   Record("stream %zu %s\n", reinterpret_cast<size_t>(stream), what);
 }
 
-void ts_capture_begin() {
+int ts_capture_begin(Handle stream, int mode, int blocking) {
+  if (!stream) return Failed(kCaptureUnsupported, "the default stream cannot be captured");
   Record("capture begin\n");
-  capture = std::make_unique<Graph>();
+  capture.reset(new Capture{stream, mode, blocking});
+  return kSuccess;
 }
 
-Handle ts_capture_end() {
+int ts_capture_end(Handle* graph) {
   Record("capture end\n");
-  return capture.release();
+  *graph = capture ? capture->graph.release() : nullptr;
+  capture.reset();
+  return *graph ? kSuccess : Failed(kCaptureInvalid, "the captured graph is spoiled");
+}
+
+int ts_wait(Handle stream) {
+  const bool own = capture && (stream == capture->stream || (!stream && capture->blocking));
+  return own ? Refused(kCaptureUnsupported, "the host waits for the stream") : kSuccess;
+}
+
+int ts_ask_for_memory() {
+  const bool refused = capture && capture->mode != kRelaxed;
+  return refused ? Refused(kCaptureUnsupported, "memory is asked for, or given back") : kSuccess;
 }
 
 int ts_graph_run(Handle graph) {
@@ -113,23 +145,25 @@ int ts_graph_run(Handle graph) {
 
 void ts_graph_free(Handle graph) { delete static_cast<Graph*>(graph); }
 
-int ts_do(const std::function<int()>& work) {
-  const int status = Do(work);
+int ts_do(Handle stream, const std::function<int()>& work) {
+  const int status = Do(stream, work);
   return status ? Failed(status, "a product reads what nobody wrote, or beyond a buffer") : status;
 }
 
-const char* ts_capturing() { return capture ? "captured" : "at once"; }
+int ts_captures(Handle stream) { return capture && stream == capture->stream; }
 
-int ts_copy(void* to, const void* from, size_t bytes, int to_device) {
-  return Do([=] {
+const char* ts_capturing(Handle stream) { return ts_captures(stream) ? "captured" : "at once"; }
+
+int ts_copy(Handle stream, void* to, const void* from, size_t bytes, int to_device) {
+  return Do(stream, [=] {
     std::memcpy(to, from, bytes);
     if (to_device) ts_ptx_wrote(to, bytes);
     return kSuccess;
   });
 }
 
-int ts_fill(void* to, int value, size_t bytes) {
-  return Do([=] {
+int ts_fill(Handle stream, void* to, int value, size_t bytes) {
+  return Do(stream, [=] {
     std::memset(to, value, bytes);
     ts_ptx_wrote(to, bytes);
     return kSuccess;
@@ -189,7 +223,7 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* c, Handle handle, void** argumen
     const char* value = static_cast<const char*>(arguments[i]);
     values.emplace_back(value, value + bytes);
   }
-  return Do([request, values] { return Execute(request, values); });
+  return Do(c->hStream, [request, values] { return Execute(request, values); });
 }
 
 CUresult cuGetErrorName(CUresult error, const char** text) {
