@@ -162,9 +162,10 @@ def _measured(
     if not bool(expected.isfinite().all()):
         raise ArithmeticError(f"{name}: what PyTorch itself computes is not finite in {x.dtype}")
     programs: dict[str, Callable[[], object]] = {"torch eager": lambda: model(x)}
-    errors = {}
+    errors, asked = {}, list[str]()
     for level in ("sparse", "dense"):
         library = rt.load(place(name, level, ptx=device.current().ptx))
+        asked += [f"{level}, {line}" for line in library.libraries]
         error = float((library(x) - expected).abs().max() / expected.abs().max())
         errors[level] = error
         if not error <= TOLERANCE[x.dtype]:
@@ -181,4 +182,4 @@ def _measured(
     # Whatever keeps the compiler from working is a remark in the results.
     except Exception as error:
         missing["torch.compile"] = reason(error)
-    return {"errors": errors, "missing": missing, **timer.row(programs)}
+    return {"errors": errors, "libraries": asked, "missing": missing, **timer.row(programs)}

@@ -105,6 +105,31 @@ def test_our_own_kernels_run_where_the_library_fails(how, log, monkeypatch):
     assert not calls(log)
 
 
+class Normed(nn.Module):
+    """Two convolutions with batch norms, and a residual, as a residual network has them."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Conv2d(8, 8, 3, padding=1, bias=False) for _ in range(2))
+        self.norms = nn.ModuleList(nn.BatchNorm2d(8, eps=0) for _ in range(2))
+        for norm in self.norms:
+            norm.running_mean.copy_(torch.arange(8) % 3)
+            norm.running_var.fill_(4)
+
+    def forward(self, x):
+        y = torch.relu(self.norms[0](self.layers[0](x)))
+        return torch.relu(self.norms[1](self.layers[1](y)) + x)
+
+
+@pytest.mark.grid
+@pytest.mark.parametrize("dtype", TYPES)
+def test_batch_norms_are_in_the_call(dtype, log):
+    model = integers(Normed().to(dtype))
+    launched = equal_to_eager(model, sample((2, 8, 6, 6), dtype))
+    assert {call[:3] for call in calls(log)} == {(8, "bias relu", False), (8, "bias relu", True)}
+    assert all("transpose" in name for name in launched), launched
+
+
 LEAST = 3
 """Items from which the library is asked in tests of an open batch."""
 
