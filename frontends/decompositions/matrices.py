@@ -65,7 +65,8 @@ def _unpacked(
         ones = torch.eye(rows, steps, dtype=lu.dtype)
         lower, upper = lu[..., :steps].tril(-1) + ones, lu[..., :steps, :].triu()
     if unpack_pivots:
-        order = own.permutation(pivots, rows) if rows else pivots.to(torch.int64)
+        used = pivots[..., :steps]  # of a longer one, PyTorch reads no more
+        order = own.permutation(used, rows) if rows else used.to(torch.int64)
         p = (order.unsqueeze(-2) == torch.arange(rows).unsqueeze(-1)).to(lu.dtype)
     return p, lower, upper
 

@@ -74,3 +74,12 @@ def test_singular_values_of_what_is_always_tall():
 def test_singular_values_of_what_may_be_tall_or_wide_are_refused():
     with pytest.raises(ts.SparseError, match=r"'torch.linalg.svd': takes matrices .* range"):
         compiled(linalg.svdvals, matrix(9, 4), {0: Dim("n", min=2, max=50)})
+
+
+def test_of_more_pivots_than_steps_the_first_are_used():
+    def unpacked(x):
+        return torch.lu_unpack(x, torch.arange(x.shape[0], dtype=torch.int32) % 3 + 1)
+
+    library = compiled(unpacked, matrix(5, 4), {0: Dim("n", min=3, max=50)})
+    for rows in (3, 4, 6, 9):
+        assert_alike(library(matrix(rows, 4)), unpacked(matrix(rows, 4)))

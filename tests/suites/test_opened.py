@@ -35,6 +35,11 @@ def test_what_runs_at_one_size_alone_is_not_opened():
     assert opened(torch.Tensor.view, Sample(torch.rand(6, 2), (3, 4)), 0) is None
 
 
+def test_transposed_convolutions_whose_extents_have_several_forms():
+    (result,) = results(SUITE, ["nn.functional.conv_transpose2d float32 -1"])
+    assert (result.outcome, result.reason) == ("right", "")
+
+
 @pytest.mark.timeout(1200)
 def test_a_few_are_right_or_refused():
     assert broken(results(SUITE, cases(SUITE)[::EVERY])) == []

@@ -72,7 +72,8 @@ def _first_group(
 
 
 def _plain(extent: Any) -> Any:
-    return int(extent) if isinstance(extent, int | tirx.IntImm) else extent
+    """Return an extent as a number, or in the form that other operators have it in."""
+    return int(extent) if isinstance(extent, int | tirx.IntImm) else Analyzer().simplify(extent)
 
 
 def _same(one: Any, other: Any) -> bool:
