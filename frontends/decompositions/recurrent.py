@@ -54,8 +54,7 @@ def _enter(operator: Any, cell: str) -> None:
             for d in range(directions):
                 i = place * directions + d
                 own, first = weights[i * each : (i + 1) * each], [s[i] for s in every]
-                order = {"reverse": d == 1, "batch_first": batch_first}
-                found = direction_of(cell, x, own, first, **order)
+                found = direction_of(cell, x, own, first, reverse=d == 1, batch_first=batch_first)
                 rows.append(found[0])
                 for final, state in zip(finals, found[1:], strict=True):
                     final.append(state)
@@ -95,14 +94,17 @@ def direction_of(
     reverse: bool,
     batch_first: bool,
     rounded: bool = False,
+    beside: Tensor | None = None,
 ) -> list[Tensor]:
     """Return the hidden states of one direction of a layer, then each state behind its last step.
 
     ``weights`` are those of the input and of the hidden state, then their biases, if there are any.
-    The product of the hidden state reads one that is ``rounded``.
+    The product of the hidden state reads one that is ``rounded``. What stands ``beside`` is added
+    to the gates.
     """
     input_bias, bias = weights[2:] or (None, None)
     gates = torch.nn.functional.linear(x, weights[0], input_bias)
+    gates = gates if beside is None else gates + beside
     rows, *others = torch.ops.tvm_sparse.recurrence(
         gates, weights[1], list(states), bias, cell, reverse, batch_first, rounded
     )

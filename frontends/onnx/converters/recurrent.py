@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 
 import torch
@@ -19,6 +20,7 @@ from tvm_sparse.frontends.onnx.converters.cells import (
     rnn_step,
     whole_cell,
 )
+from tvm_sparse.frontends.onnx.converters.sequence_lengths import of_own_lengths
 from tvm_sparse.frontends.onnx.node import Node
 from tvm_sparse.frontends.onnx.registry import converter
 
@@ -76,11 +78,20 @@ def _layer(
         reverse = d == 1 or direction == "reverse"
         cell = whole_cell(node, layer, d, weight.shape[0])
         rounded = step is _rounded_lstm_step
-        if cell and lengths is None and x.dtype == torch.float32:
+        if cell and x.dtype == torch.float32 and (lengths is None or not rounded):
             biases = [b for b in (input_bias, hidden_bias) if b is not None]
-            weights = [layer.weight, layer.recurrence, *biases]
-            order = {"reverse": reverse, "batch_first": False, "rounded": rounded}
-            rows, *final = direction_of(cell, x, weights, state, **order)
+            run = functools.partial(
+                direction_of,
+                cell,
+                weights=[layer.weight, layer.recurrence, *biases],
+                states=state,
+                batch_first=False,
+                rounded=rounded,
+            )
+            if lengths is None:
+                rows, *final = run(x, reverse=reverse)
+            else:
+                rows, *final = of_own_lengths(run, x, lengths, state, reverse=reverse)
         else:
             rows, final = _direction(layer, step, x, lengths, state, reverse=reverse)
         outputs.append(rows)

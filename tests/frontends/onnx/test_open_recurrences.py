@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 import torch
@@ -70,3 +72,55 @@ def test_steps_that_are_chosen_are_not_told(tmp_path, recwarn):
     library = ts.compile(layer(tmp_path, "GRU", constant=True), example, config=CONFIG)
     assert library.inputs[0].shape == (7, 2, 3)
     assert not [w for w in recwarn if "another program" in str(w.message)]
+
+
+def of_lengths(folder, operator, directions, **attributes):
+    """Return a layer that takes open steps, the lengths of its sequences and its first states."""
+    generator, gates = np.random.default_rng(0), 5 * GATES[operator]
+    sizes = {"W": (gates, 3), "R": (gates, 5), "B": (2 * gates,)}
+    values = {
+        name: generator.standard_normal((directions, *size), dtype="f4")
+        for name, size in sizes.items()
+    }
+    states = ["h", "c"] if operator == "LSTM" else ["h"]
+    shapes = {"x": ("t", "n", 3), **{name: (directions, "n", 5) for name in states}}
+    inputs = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in shapes.items()]
+    inputs.insert(1, helper.make_tensor_value_info("l", TensorProto.INT32, ["n"]))
+    names = ["y", *(f"last_{name}" for name in states)]
+    outputs = [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in names]
+    node = helper.make_node(
+        operator, ["x", "W", "R", "B", "l", *states], names, hidden_size=5, **attributes
+    )
+    held = [numpy_helper.from_array(value, name) for name, value in values.items()]
+    graph = helper.make_graph([node], "steps", inputs, outputs, held)
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)]), folder / "l.onnx")
+    return folder / "l.onnx"
+
+
+@pytest.mark.grid
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("operator", GATES)
+def test_sequences_of_their_own_lengths(tmp_path, operator, direction):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    late = {"linear_before_reset": 1} if operator == "GRU" else {}
+    count = 2 if direction == "bidirectional" else 1
+    path = of_lengths(tmp_path, operator, count, direction=direction, **late)
+    session, library = onnxruntime.InferenceSession(path), ts.compile(path, config=CONFIG)
+    assert library.inputs[0].shape == ("t", "n", 3)
+    for steps, lengths in ((1, [1]), (7, [7, 1, 4]), (33, [32, 5])):
+        generator = np.random.default_rng(steps)
+        draw = functools.partial(generator.standard_normal, dtype="f4")
+        given = {"x": draw((steps, len(lengths), 3)), "l": np.array(lengths, "i4")}
+        given |= {spec.name: draw((count, len(lengths), 5)) for spec in library.inputs[2:]}
+        for found, wanted in zip(library(*given.values()), session.run(None, given), strict=True):
+            np.testing.assert_allclose(found, wanted, atol=1e-5)
+
+
+def test_an_empty_sequence_keeps_its_first_states(tmp_path):
+    library = ts.compile(of_lengths(tmp_path, "LSTM", 1), config=CONFIG)
+    draw = functools.partial(np.random.default_rng(0).standard_normal, dtype="f4")
+    hidden, cell = draw((1, 2, 5)), draw((1, 2, 5))
+    rows, *last = library(draw((4, 2, 3)), np.array([0, 2], "i4"), hidden, cell)
+    assert not rows[:, :, 0].any()
+    for found, first in zip(last, (hidden, cell), strict=True):
+        np.testing.assert_array_equal(found[:, 0], first[:, 0])
