@@ -23,6 +23,7 @@ from tvm_sparse.frontends.converters import (  # noqa: F401 (they enter their co
     padding,
     recurrences,
     reduction_operators,
+    reshapes,
     resize,
     sampling,
     slices,
