@@ -39,6 +39,7 @@ def of_own_lengths(
     lengths = lengths.to(torch.int64)
     steps = torch.arange(x.shape[0])[:, None]
     alive = steps < lengths
+    x = torch.where(alive[..., None], x, 0.0)  # what is behind an end may be no number
     order = torch.where(alive, lengths - 1 - steps, steps)
     kept = _kept(alive, states[0].shape[-1]) if len(states) > 1 else None
     rows, _, *others = run(_taken(x, order) if reverse else x, reverse=False, beside=kept)
