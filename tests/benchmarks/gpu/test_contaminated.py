@@ -84,8 +84,11 @@ def test_marks_of_an_older_rule_are_renewed():
     assert names(rows) == [[]]
 
 
-@pytest.mark.parametrize("part", PARTS)
+FILES = {part: ROOT / f"benchmarks/results/gpu_{part}.json" for part in PARTS}
+
+
+@pytest.mark.parametrize("part", [part for part, path in FILES.items() if path.exists()])
 def test_the_results_are_marked_by_the_rule(part):
-    content = files.loads((ROOT / f"benchmarks/results/gpu_{part}.json").read_text())
+    content = files.loads(FILES[part].read_text())
     again = json.loads(json.dumps(marked(content["rows"])))
     assert content["rows"] == again
