@@ -59,6 +59,15 @@ def fake_cuda(tmp_path: Path) -> FakeCuda:
     return FakeCuda(tmp_path / "cuda.log")
 
 
+@pytest.fixture
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file in which libraries that stand in write down what they are asked."""
+    path = tmp_path / "log"
+    monkeypatch.setenv("FAKE_CUDA_LOG", str(path))
+    path.touch()
+    return path
+
+
 @pytest.fixture(scope="module")
 def hopper():
     """Executes code for Hopper alone."""

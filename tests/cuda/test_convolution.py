@@ -11,14 +11,16 @@ from torch import nn
 from torch.export import Dim
 
 import tvm_sparse as ts
+from tests.cuda.by_library import emulated
 from tests.cuda.kernels import needs_nvrtc
 from tests.emulation.exact import array, integers, sample
 from tvm_sparse.selection.cuda import convolution_options
 from tvm_sparse.testing import emulate
+from tvm_sparse_runtime.libraries import CUDNN
 
 pytestmark = needs_nvrtc
 
-LIBRARY = {"*": "cudnn"}
+LIBRARY = {"*": CUDNN}
 TYPES = {torch.float32: 0, torch.float16: 2, torch.bfloat16: 9}
 """cuDNN's numbers of the types."""
 
@@ -52,22 +54,10 @@ def calls(log):
 
 def equal_to_eager(model, x, **options):
     """Compile ``model`` of integers, all layers by the library; return what was launched."""
-    library = ts.compile(model, (x,), target="cuda:sm_90", config=ts.Config(force=LIBRARY))
-    assert {d.chosen for d in library.decisions} == {"cudnn"}
-    emulation = emulate(library, array(x), **options)
-    assert not emulation.report.findings, emulation.report.findings
+    found, launched = emulated(model, x, CUDNN, **options)
     with torch.no_grad():
-        wanted = model(x).float()
-    assert torch.equal(torch.from_numpy(emulation.outputs[0].astype("f4")), wanted)
-    return [launch.kernel for launch in emulation.report.launches]
-
-
-@pytest.fixture
-def log(tmp_path, monkeypatch):
-    path = tmp_path / "log"
-    monkeypatch.setenv("FAKE_CUDA_LOG", str(path))
-    path.touch()
-    return path
+        assert torch.equal(torch.from_numpy(found), model(x).float())
+    return launched
 
 
 @pytest.mark.grid

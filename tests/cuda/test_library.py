@@ -13,15 +13,17 @@ from torch.export import Dim
 from torch.nn import functional
 
 import tvm_sparse as ts
+from tests.cuda.by_library import emulated
 from tests.cuda.kernels import needs_nvrtc
 from tests.emulation.exact import integers, sample
 from tests.emulation.networks import Attention
 from tvm_sparse.selection.cuda import library_options
 from tvm_sparse.testing import emulate
+from tvm_sparse_runtime.libraries import CUBLASLT
 
 pytestmark = needs_nvrtc
 
-LIBRARY = {"*": "cublaslt"}
+LIBRARY = {"*": CUBLASLT}
 BOUNDS = {torch.float32: 1e-5, torch.float16: 2e-2, torch.bfloat16: 1e-1}
 TYPES = {torch.float32: 0, torch.float16: 2, torch.bfloat16: 14}
 """CUDA's numbers of the types."""
@@ -79,23 +81,12 @@ def arrays(*tensors):
 
 def equal_to_eager(model, x, **options):
     """Compile ``model``, all layers by the library, and compare; return what was launched."""
-    library = ts.compile(model, (x,), target="cuda:sm_90", config=ts.Config(force=LIBRARY))
-    assert {d.chosen for d in library.decisions} == {"cublaslt"}
-    emulation = emulate(library, *arrays(x), **options)
-    assert not emulation.report.findings, emulation.report.findings
+    found, launched = emulated(model, x, CUBLASLT, **options)
     with torch.no_grad():
         wanted = model(x).float().numpy()
     bound = BOUNDS[x.dtype]
-    np.testing.assert_allclose(emulation.outputs[0].astype("f4"), wanted, rtol=bound, atol=bound)
-    return [launch.kernel for launch in emulation.report.launches]
-
-
-@pytest.fixture
-def log(tmp_path, monkeypatch):
-    path = tmp_path / "log"
-    monkeypatch.setenv("FAKE_CUDA_LOG", str(path))
-    path.touch()
-    return path
+    np.testing.assert_allclose(found, wanted, rtol=bound, atol=bound)
+    return launched
 
 
 @pytest.mark.grid

@@ -54,3 +54,24 @@ def test_views_across_open_axes():
         assert all(map(torch.equal, found, model(x)))
         found[1].fill_(7.0)  # what is returned is no view of what was given
         assert torch.equal(x, kept)
+
+
+class Turned(nn.Module):
+    """A reshape between open axes, one of which is computed from the other."""
+
+    def forward(self, x):
+        rows, tokens = x.shape[:2]
+        twice = torch.cat([x, x[:, 1:]], 1)
+        scores = (twice @ x.mT).softmax(-1)
+        return scores.reshape(rows, tokens, 2 * tokens - 1).softmax(-1)
+
+
+def test_views_of_computed_extents_are_no_kernels():
+    rows, tokens = Dim("rows", min=1, max=8), Dim("tokens", min=2, max=64)
+    example, config = torch.randn(3, 5, 16), ts.Config(measure=False)
+    axes = ({0: rows, 1: tokens},)
+    library = ts.compile(Turned(), (example,), dynamic_shapes=axes, config=config)
+    assert not [k.function for k in library.kernels if k.function.startswith("reshape")]
+    for shape in ((1, 2), (3, 5), (8, 64)):
+        x = torch.randn(*shape, 16)
+        torch.testing.assert_close(library(x), Turned()(x))

@@ -154,13 +154,14 @@ def library_of(  # noqa: PLR0917 (what a compilation depends on)
                 source = source or imported()
             programs.append(_compiled(source, resolved, config, database, phases))
     library = Library(replace(programs[0], alternatives=tuple(programs[1:])))
-    for one, resolved in zip((library, *library.alternatives), targets, strict=True):
+    libraries = (library, *library.alternatives)
+    for one, program, resolved in zip(libraries, programs, targets, strict=True):
         for phrase in one.slow if config.measure else ():
             warnings.warn(phrase, SlowKernelWarning, stacklevel=4)
         if widened := one.decisions.told_of_floats():
             warnings.warn(widened, WidenedBytesWarning, stacklevel=4)
-        if source is not None and config.precision != Config.precision:
-            one.decisions.rounding = _rounding(one, source, resolved, config, examples)
+        if config.precision != Config.precision:
+            one.decisions.rounding = _rounding(one, program.model, resolved, config, examples)
     return library
 
 

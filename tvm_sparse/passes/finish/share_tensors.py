@@ -61,7 +61,7 @@ def _once(func: relax.Function, is_made: Callable[[ir.Call], bool]) -> relax.Fun
 
     Those in branches stay: what one of them makes, the other has not.
     """
-    made: dict[tuple[Any, ...], list[tuple[ir.Call, relax.Var]]] = {}
+    made: dict[tuple[str, ...], list[tuple[list[Any], relax.Var]]] = {}
     first: dict[relax.Var, relax.Var] = {}
 
     def bound(binding: relax.Binding) -> relax.Binding:
@@ -72,11 +72,11 @@ def _once(func: relax.Function, is_made: Callable[[ir.Call], bool]) -> relax.Fun
             return binding
         args = [first.get(a, a) if isinstance(a, relax.Var) else a for a in value.args]
         same = made.setdefault(tuple(map(str, args)), [])
-        for call, var in same:
-            if all(map(_equal, call.args, args)):
+        for earlier, var in same:
+            if all(map(_equal, earlier, args)):
                 first[binding.var] = var
                 return relax.VarBinding(binding.var, var)
-        same.append((relax.Call(value.op, args), binding.var))
+        same.append((args, binding.var))
         return binding
 
     blocks = [relax.BindingBlock([bound(b) for b in block.bindings]) for block in func.body.blocks]

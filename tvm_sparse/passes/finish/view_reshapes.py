@@ -53,7 +53,8 @@ def _viewed(mod: tvm.IRModule) -> tvm.IRModule:
     def rule(rewriter: Rewriter, call: Any) -> Any | None:
         if rewriter.original not in inner or not _is_view(mod[call.args[0]]):
             return None
-        return relax.op.reshape(call.args[1].fields[0], call.ty_args[0].shape)
+        x = call.args[1].fields[0]  # behind it stand extents that others are computed from
+        return relax.op.reshape(x, call.ty_args[0].shape)
 
     return rewrite(mod, rule)
 
@@ -63,15 +64,14 @@ def _is_view(func: tvm.ir.BaseFunc) -> bool:
 
 
 def _inner_calls(func: relax.Function) -> Iterator[Any]:
-    """Yield the calls of functions of one tensor whose results do not leave ``func``."""
+    """Yield the calls of functions whose results do not leave ``func``."""
     bindings = [b for block in func.body.blocks for b in block.bindings]
     outputs = [b.value for b in bindings if not isinstance(b.var, relax.DataflowVar)]
     left = {x for out in outputs if isinstance(out, relax.Tuple) for x in out.fields}
     for binding in bindings:
         is_inner = isinstance(binding.var, relax.DataflowVar) and binding.var not in left
         if is_inner and op_name(binding.value) == "call_tir":
-            if len(binding.value.args) > 1 and len(binding.value.args[1].fields) == 1:
-                yield binding.value
+            yield binding.value
 
 
 def read_safely(step: Any) -> Any:

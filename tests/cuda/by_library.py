@@ -1,0 +1,20 @@
+"""Networks of which a library that stands in computes all layers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import tvm_sparse as ts
+from tests.emulation.exact import array
+from tvm_sparse.testing import emulate
+
+
+def emulated(model, x, chosen, **options):
+    """Run ``model`` with all layers by the library ``chosen``; return its result and kernels."""
+    config = ts.Config(force={"*": chosen})
+    library = ts.compile(model, (x,), target="cuda:sm_90", config=config)
+    assert {d.chosen for d in library.decisions} == {chosen}
+    emulation = emulate(library, array(x), **options)
+    assert not emulation.report.findings, emulation.report.findings
+    kernels = [launch.kernel for launch in emulation.report.launches]
+    return emulation.outputs[0].astype(np.float32), kernels
