@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -17,10 +17,12 @@ from torch.utils._sympy.value_ranges import ValueRanges
 from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.modules.open_axes import Call, inputs_of, open_axes
 from tvm_sparse.frontends.modules.untraced import failure_of
+from tvm_sparse.frontends.program.asked_conditions import AskedConditions, Condition
 from tvm_sparse.frontends.program.copied_slices import CopiedSlices
 from tvm_sparse.frontends.program.decided_extents import (
     OpenExtents,
     ends_of,
+    holds_at,
     layouts_undecided,
     solutions,
 )
@@ -37,7 +39,7 @@ _RAISED = (2, 3, 4)
 
 
 def exported_at_sizes(
-    module: nn.Module, call: Call, shapes: Any
+    module: nn.Module, call: Call, shapes: Any, asked: AskedConditions
 ) -> torch.export.ExportedProgram | None:
     """Export with the extents that ``shapes`` opens, or return None where a size is an exception.
 
@@ -45,7 +47,8 @@ def exported_at_sizes(
     with which an extent inside the model is one, since it would lay out memory in another way. Here
     every condition is asked at the sizes of its range. The program is compared with the model at
     those that make some extent one, or two strides equal. Where that is so from two or three on
-    alone, and no least size is given, the program begins there.
+    alone, and no least size is given, the program begins there. What code of the model asks is
+    left to the caller: the program is not compared where the answer is another one.
 
     Parameters
     ----------
@@ -55,6 +58,8 @@ def exported_at_sizes(
         Its positional and keyword arguments.
     shapes
         By argument: axes and their :class:`torch.export.Dim`.
+    asked
+        Entered; what it has found when this returns is what code of the model asked.
 
     Raises
     ------
@@ -79,8 +84,9 @@ def exported_at_sizes(
         for symbol, dim in dims.items():
             high = int_oo if dim.max >= int_oo else dim.max
             program.range_constraints[symbol] = ValueRanges(least[symbol], high)
-        whole = OpenExtents(program, read=False, compared=True)
-        if whole.holds() and _same(module, program, call, axes, _told(program, dims, whole)):
+        whole = OpenExtents(program, read=False, compared=True, known=asked.guards)
+        told = _told(program, dims, whole, asked.found)
+        if whole.holds() and _same(module, program, call, axes, told):
             _refuse_raised(module, dims, least)
             return program
     return None
@@ -219,23 +225,25 @@ def _run(traced: fx.GraphModule, values: Mapping[Any, int], call: Any) -> Any:
 
 
 def _told(
-    program: Any, dims: Mapping[Any, Any], asked: OpenExtents
+    program: Any, dims: Mapping[Any, Any], whole: OpenExtents, asked: Sequence[Condition]
 ) -> Iterator[tuple[dict[str, int], dict[Any, int]]]:
     """Yield sizes by the names of dimensions, and by symbols.
 
-    These are the smallest ones, those that make an extent one, or lay out memory in another way.
+    These are the smallest ones, those that make an extent one, or lay out memory in another way,
+    without those with which what is ``asked`` has another answer.
     """
     columns = {}
     for symbol, dim in dims.items():
         low = int(program.range_constraints[symbol].lower)
         lowest = [size for size in range(low, low + _LOWEST) if size <= dim.max]
-        ones, otherwise = solutions(program, symbol, 1), asked.otherwise.get(symbol, ())
+        ones, otherwise = solutions(program, symbol, 1), whole.otherwise.get(symbol, ())
         run = [*lowest, *ends_of(ones, _ENDS), *ends_of(otherwise, _ENDS)]
         columns[symbol] = list(dict.fromkeys(run))
     for row in itertools.zip_longest(*columns.values()):
         pairs = zip(columns, row, strict=True)
         values = {n: columns[n][-1] if size is None else size for n, size in pairs}
-        yield {dims[symbol].__name__: size for symbol, size in values.items()}, values
+        if all(holds_at(condition.expression, values) for condition in asked):
+            yield {dims[symbol].__name__: size for symbol, size in values.items()}, values
 
 
 def _resized(x: Any, sizes: Mapping[int, int]) -> Any:

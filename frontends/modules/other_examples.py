@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -10,11 +11,18 @@ from torch import nn
 from torch.export import Dim
 from torch.utils import _pytree as pytree
 
-from tvm_sparse.frontends.modules.open_axes import Call, open_axes
+from tvm_sparse.frontends.modules.open_axes import Call, inputs_of, open_axes
 from tvm_sparse.frontends.modules.untraced import failure_of
+from tvm_sparse.frontends.program.asked_conditions import Condition
+from tvm_sparse.frontends.program.conditions import failing
+from tvm_sparse.frontends.program.decided_extents import size_of
+from tvm_sparse.frontends.program.ones import traced_at
 
 _LEAST = 3
 """The least size that stands for the others: PyTorch answers otherwise for one, and perhaps two."""
+
+_TRIED = 2
+"""Examples with which a condition does not hold that are tried."""
 
 
 def examples_of(module: nn.Module, call: Call, shapes: Any) -> Iterator[Call]:
@@ -36,9 +44,48 @@ def examples_of(module: nn.Module, call: Call, shapes: Any) -> Iterator[Call]:
 def _moved(value: Any, axes: dict[int, Any]) -> Any:
     for axis, dim in axes.items():
         if isinstance(dim, Dim) and not hasattr(dim, "root"):
-            rows = torch.arange(_beside(dim, value.shape[axis]), device=value.device)
-            value = value.index_select(axis, rows % value.shape[axis])
+            value = _repeated(value, axis, _beside(dim, value.shape[axis]))
     return value
+
+
+def answering_otherwise(
+    module: nn.Module, program: torch.export.ExportedProgram, call: Call, condition: Condition
+) -> Iterator[Call]:
+    """Yield calls like ``call`` of the least sizes with which ``condition`` does not hold.
+
+    None of their extents is one, which PyTorch would take for a number.
+
+    Parameters
+    ----------
+    module
+        The model; it runs on what is yielded.
+    program
+        Traced under ``condition`` for a call like ``call``.
+    """
+    leaves, tree = pytree.tree_flatten(call)
+    example = traced_at(program)
+    for row in itertools.islice(failing(condition, program.range_constraints), _TRIED):
+        sizes = example | {symbol: max(size, _LEAST) for symbol, size in row.items()}
+        if sizes == example | row:
+            pairs = zip(leaves, inputs_of(program), strict=True)
+            args, kwargs = tree.unflatten(
+                [_at(x, node.meta.get("val"), sizes) for x, node in pairs]
+            )
+            if failure_of(module, (args, kwargs)) is None:
+                yield args, kwargs
+
+
+def _at(value: Any, traced: Any, sizes: Mapping[Any, int]) -> Any:
+    """Return a leaf with the shape of its ``traced`` tensor at ``sizes``."""
+    if isinstance(value, torch.Tensor):
+        for axis, extent in enumerate(traced.shape):
+            value = _repeated(value, axis, size_of(extent, sizes))
+    return value
+
+
+def _repeated(value: torch.Tensor, axis: int, size: int) -> torch.Tensor:
+    """Return ``value``, repeated or cut to ``size`` along ``axis``."""
+    return value.index_select(axis, torch.arange(size, device=value.device) % value.shape[axis])
 
 
 def _beside(dim: Any, size: int) -> int:

@@ -14,15 +14,13 @@ from torch.utils._sympy.value_ranges import ValueRanges
 from tvm_sparse.errors import InputError, SparseError
 from tvm_sparse.frontends.example_inputs import Examples, arguments, bound, told_apart
 from tvm_sparse.frontends.model import Model
-from tvm_sparse.frontends.modules.asked_sizes import exported_at_sizes
 from tvm_sparse.frontends.modules.dynamic_shapes import checked
 from tvm_sparse.frontends.modules.effective import inference_copy
+from tvm_sparse.frontends.modules.exported_anew import exported_anew
 from tvm_sparse.frontends.modules.huggingface import register_caches
 from tvm_sparse.frontends.modules.needed_conditions import needed
 from tvm_sparse.frontends.modules.open_axes import Call
-from tvm_sparse.frontends.modules.other_examples import examples_of
 from tvm_sparse.frontends.modules.plain_module import plain_module
-from tvm_sparse.frontends.modules.untraced import not_traced
 from tvm_sparse.frontends.modules.whole_quotients import WholeQuotients
 from tvm_sparse.frontends.modules.widened import widened
 from tvm_sparse.frontends.program.asked_conditions import CONDITIONS, AskedConditions
@@ -101,15 +99,9 @@ def exported(module: nn.Module, call: Call, shapes: Any) -> torch.export.Exporte
         except SparseError:
             raise
         except Exception as error:
-            for example in examples_of(module, call, shapes):
-                with WholeQuotients(), AskedConditions() as asked:
-                    tried = exported_at_sizes(module, example, shapes)
-                if tried is not None:
-                    break
-            else:
-                raise not_traced(module, call, error) from error
-            found = tried
-    conditions = needed(module, found, call, asked.found)
+            found, conditions = exported_anew(module, call, shapes, error)
+        else:
+            conditions = needed(module, found, call, asked.found)
     found.graph_module.meta[CONDITIONS] = conditions
     return found
 

@@ -115,6 +115,9 @@ _LONG = 40
 _FIX = re.compile(r"\w+ = (?:\d+|Dim\('\w+'(?:, m(?:in|ax)=\d+)*\)|\d+\*\w+(?: [+-] \d+)?)")
 """A suggestion that can be followed."""
 
+_MULTIPLE = re.compile(r"\w+ = \d+\*\w+(?: [+-] \d+)?")
+"""One of multiples."""
+
 _TRUNCATED = re.compile(r"\bint\(.*\bfloat\(.*\) == \d+")
 """What Python's ``int`` makes of a fraction of an extent: the number that it is in the example."""
 
@@ -152,6 +155,11 @@ def not_traced(module: nn.Module, call: Call, error: Exception) -> InputError:
         return InputError(where, found, expected, todo)
     reason = aside(said(error)) or place
     return InputError(where, f"torch.export cannot trace it{reason}", *_ANY)
+
+
+def suggests_multiples(error: Exception) -> bool:
+    """Whether PyTorch says of which number an extent has to be a multiple: ``n = 8*_n``."""
+    return any(_MULTIPLE.fullmatch(line.strip()) for line in str(error).splitlines())
 
 
 def meaning(error: BaseException) -> tuple[str, str, str] | None:

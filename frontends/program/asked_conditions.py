@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,8 @@ class AskedConditions:
 
     def __init__(self) -> None:
         self._found: dict[Condition, Any] = {}
+        self.guards: set[Any] = set()
+        """What PyTorch noted of them, in its own form."""
 
     @property
     def found(self) -> list[Condition]:
@@ -67,8 +70,10 @@ class AskedConditions:
         noting, original = self, self._original
 
         def guard_bool(node: SymNode, file: str, line: int) -> bool:
+            guards = getattr(node.shape_env, "guards", ())
+            known = len(guards)
             result = bool(original(node, file, line))
-            noting._note(node, result)
+            noting._note(node, result, [guard.expr for guard in guards[known:]])
             return result
 
         SymNode.guard_bool = guard_bool  # type: ignore[method-assign, assignment]
@@ -78,7 +83,7 @@ class AskedConditions:
         """Note no more."""
         SymNode.guard_bool = self._original  # type: ignore[method-assign]
 
-    def _note(self, node: SymNode, result: bool) -> None:
+    def _note(self, node: SymNode, result: bool, guards: Iterable[Any]) -> None:
         expression: Any = node.expr
         symbols = getattr(expression, "free_symbols", ())
         if not symbols or not all(symbol_is_type(s, SymT.SIZE) for s in symbols):
@@ -87,6 +92,7 @@ class AskedConditions:
         if place:
             condition = Condition(expression if result else ~expression, place)
             self._found.setdefault(condition, node.shape_env)
+            self.guards.update(guards)
 
 
 def _asking() -> str:

@@ -6,7 +6,7 @@ import functools
 import itertools
 import math
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import sympy
@@ -63,13 +63,19 @@ class OpenExtents:
     """
 
     def __init__(
-        self, program: torch.export.ExportedProgram, *, read: bool = True, compared: bool = False
+        self,
+        program: torch.export.ExportedProgram,
+        *,
+        read: bool = True,
+        compared: bool = False,
+        known: Collection[Any] = (),
     ) -> None:
         """Take the conditions that ``program`` was traced under as ``read``, or as new ones.
 
         Where results will be ``compared``, a condition on strides may fail: ``otherwise`` has the
-        sizes of each symbol with which one does.
+        sizes of each symbol with which one does. Those that are ``known`` may fail, too.
         """
+        self._known = known
         self.otherwise: dict[Any, set[int]] = {}
         self._compared = compared
         self._environments = environments_of(program)
@@ -131,7 +137,7 @@ class OpenExtents:
         return all(self._holds(condition) for condition in dict.fromkeys(new))
 
     def _holds(self, condition: Any) -> bool:
-        if _is_unlike_one(condition) or self._joins(condition):
+        if condition in self._known or _is_unlike_one(condition) or self._joins(condition):
             return True
         joined = self._joined(condition).items()
         condition = condition.xreplace({s: new for s, new in joined if self._stands(s, new)})

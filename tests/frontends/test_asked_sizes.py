@@ -12,6 +12,7 @@ from torch.export import Dim
 import tvm_sparse as ts
 from tests.modules import Apply
 from tvm_sparse_runtime import TensorError
+from tvm_sparse_runtime.errors import SparseRuntimeError
 
 CONFIG = ts.Config(measure=False, cache=False, tuned=False)
 SIZES = (2, 3, 7, 16, 31, 61)
@@ -154,7 +155,7 @@ def test_an_example_of_whole_blocks_opens_all_sizes(name, rows):
 
 def test_a_multiple_that_the_model_needs_is_still_told():
     model = Apply(lambda x: x.reshape(x.shape[0], x.shape[1] // 8, 8, x.shape[2]).sum(2))
-    with pytest.raises(ts.InputError, match=r"cannot leave these extents open"):
+    with pytest.raises(ts.InputError, match=r"cannot leave these extents open.*n = 8\*_n"):
         shapes = ({1: Dim("n", min=1, max=61)},)
         ts.load(model, (torch.rand(2, 16, 4),), dynamic_shapes=shapes)
 
@@ -232,7 +233,6 @@ TOLD = {
         r"needs \(\(1 \+ n\) // 2\) == 3, ",
     ),
     "no long formula": (lambda x: [part * 2 for part in x.chunk(4)], "'n', decides what"),
-    "no end that is infinite": (lambda x: x * 2 if x.shape[0] > 5 else x, "needs 6 <= n, where"),
 }
 
 
@@ -242,6 +242,58 @@ def test_conditions_are_told_in_short(name):
     with pytest.raises(ts.InputError, match=said) as caught:
         ts.load(Apply(function), (torch.rand(6, 4),), dynamic_shapes=({0: Dim("n")},))
     assert not re.search(r"Infinity|oo\b|size\(\)|specified", str(caught.value))
+
+
+def squeezed(x):
+    """Sums of pairs of frames, taken apart again; frames behind the last pair are padded."""
+    frames = x.shape[1] // 3
+    y = F.avg_pool1d(x[:, : frames * 3].mT, 3).mT
+    pairs = F.avg_pool1d(y.mT, 2).mT.repeat_interleave(2, 1)
+    if pairs.shape[1] < frames:
+        pairs = F.pad(pairs, (0, 0, 0, frames - pairs.shape[1]))
+    return pairs + y
+
+
+@pytest.mark.parametrize("rows", [18, 21])
+def test_an_example_of_even_frames_opens_odd_ones(rows):
+    """No example next to 18 rows has an odd number of frames."""
+    shapes = ({1: Dim("n", min=6, max=61)},)
+    library = ts.compile(
+        Apply(squeezed), (torch.rand(2, rows, 4),), dynamic_shapes=shapes, config=CONFIG
+    )
+    assert not library.ranges
+    for size in (6, 8, 9, 12, 17, 27, 30, 61):
+        x = torch.rand(2, size, 4)
+        torch.testing.assert_close(library(x), squeezed(x))
+
+
+def doubled_from_six(x):
+    return (x * 2 if x.shape[0] > 5 else x)[: x.shape[0] // 2 + 1]
+
+
+def test_what_code_of_the_model_asks_narrows_a_range_without_ends():
+    model, example = Apply(doubled_from_six), (torch.rand(8, 4),)
+    library = ts.compile(model, example, dynamic_shapes=({0: Dim("n")},), config=CONFIG)
+    (told,) = library.ranges
+    assert re.fullmatch(r"n is at least 6: .* \(test_asked_sizes.py, line \d+\)", told)
+    for size in (6, 7, 31):
+        x = torch.rand(size, 4)
+        torch.testing.assert_close(library(x), model(x))
+    with pytest.raises(TensorError, match="n = at least 6"):
+        library(torch.rand(5, 4))
+    with pytest.raises(ts.InputError, match=r"line \d+\).*pass .*Dim\('n', min=6, max=40\)"):
+        ts.load(model, example, dynamic_shapes=({0: Dim("n", min=1, max=40)},))
+
+
+def test_what_code_of_the_model_asks_of_multiples_is_asserted():
+    model = Apply(lambda x: x * 2 if x.shape[0] % 3 else x + 1)
+    shapes = ({0: Dim("n", min=1, max=40)},)
+    library = ts.compile(model, (torch.rand(8, 4),), dynamic_shapes=shapes, config=CONFIG)
+    for size in (1, 2, 7, 40):
+        x = torch.rand(size, 4)
+        torch.testing.assert_close(library(x), model(x))
+    with pytest.raises(SparseRuntimeError, match=r"traced where \(x.shape\[0\] % 3\) != 0"):
+        library(torch.rand(6, 4))
 
 
 def test_planes_that_shrink_to_one():

@@ -1,0 +1,101 @@
+"""Export of what PyTorch refuses, with the example that leaves the fewest conditions on sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils._sympy.numbers import int_oo
+
+from tvm_sparse.errors import InputError
+from tvm_sparse.frontends.modules.asked_sizes import exported_at_sizes
+from tvm_sparse.frontends.modules.needed_conditions import needed
+from tvm_sparse.frontends.modules.open_axes import Call, inputs_of, open_axes
+from tvm_sparse.frontends.modules.other_examples import answering_otherwise, examples_of
+from tvm_sparse.frontends.modules.untraced import not_traced, suggests_multiples
+from tvm_sparse.frontends.modules.whole_quotients import WholeQuotients
+from tvm_sparse.frontends.program.asked_conditions import AskedConditions, Condition
+from tvm_sparse.frontends.program.conditions import bounded
+
+Exported = tuple[torch.export.ExportedProgram, list[Condition]]
+"""A program, and the conditions under which it is what its model computes."""
+
+_ANSWERED = 2
+"""So many conditions that matter are tried with examples of the other answer."""
+
+
+def exported_anew(module: nn.Module, call: Call, shapes: Any, error: Exception) -> Exported:
+    """Return what :func:`.exported_at_sizes` exports of what PyTorch refuses with ``error``.
+
+    A model that pads where its frames are odd is one program for all sizes if it was traced with
+    odd frames, and one for even frames alone otherwise. So where code of the model asks what
+    matters, examples with the other answer are tried, too.
+
+    Raises
+    ------
+    InputError
+        It exports nothing, or only multiples of which PyTorch says how they are told; or what
+        matters is not true at an end that was given to a range.
+    """
+    found: list[Exported] = []
+    for example in _examples(module, call, shapes, found):
+        with WholeQuotients(), AskedConditions() as asked:
+            program = exported_at_sizes(module, example, shapes, asked)
+        if program is not None:
+            found.append((program, needed(module, program, example, asked.found)))
+            if not found[-1][1]:
+                break
+    if not found:
+        raise not_traced(module, call, error) from error
+    program, conditions = min(found, key=lambda one: len(one[1]))
+    narrowed, narrowing, left = bounded(program, conditions)
+    if left and suggests_multiples(error):
+        raise not_traced(module, call, error) from error
+    _refuse_narrowed(module, _dims(module, call, shapes, program), narrowed, narrowing)
+    return program, conditions
+
+
+def _examples(
+    module: nn.Module, call: Call, shapes: Any, found: Sequence[Exported]
+) -> Iterator[Call]:
+    """Yield examples of other sizes, at last those that answer otherwise what ``found`` asks."""
+    yield from examples_of(module, call, shapes)
+    for program, conditions in found[:1]:
+        for condition in conditions[:_ANSWERED]:
+            yield from answering_otherwise(module, program, call, condition)
+
+
+def _refuse_narrowed(
+    module: nn.Module,
+    dims: Mapping[Any, Any],
+    narrowed: torch.export.ExportedProgram,
+    narrowing: Sequence[Condition],
+) -> None:
+    """Refuse conditions by which an end that was given to a range is not in it."""
+    for symbol, dim in dims.items():
+        limits = narrowed.range_constraints[symbol]
+        low, high = int(limits.lower), int_oo if limits.upper >= int_oo else int(limits.upper)
+        if 1 <= dim.min < low or int_oo > dim.max > high:
+            places = dict.fromkeys(c.place for c in narrowing if c.symbols == [symbol])
+            ends = f"min={max(low, dim.min)}" + ("" if high >= int_oo else f", max={high}")
+            raise InputError(
+                f"model '{type(module).__name__}'",
+                "cannot leave these extents open (other sizes are another model:"
+                f" {', '.join(places)})",
+                "a range of sizes for which it is one program",
+                f"pass torch.export.Dim('{dim.__name__}', {ends})",
+            )
+
+
+def _dims(
+    module: nn.Module, call: Call, shapes: Any, program: torch.export.ExportedProgram
+) -> Mapping[Any, Any]:
+    """Return the dimension of each symbol of ``program``."""
+    leaves = zip(inputs_of(program), open_axes(module, call, shapes), strict=True)
+    return {
+        node.meta["val"].shape[axis].node.expr: dim
+        for node, axes in leaves
+        for axis, dim in axes.items()
+    }
