@@ -37,7 +37,7 @@ def collect(stage: Stage, starts: Starts) -> dict[str, InputStatistics]:
                     strict=True,
                 )
                 for inputs, wanted in pairs:
-                    found.setdefault(key, InputStatistics()).add(layer.name, inputs, wanted)
+                    found.setdefault(key, InputStatistics(layer.name)).add(inputs, wanted)
 
         watch(run.module, run.call, [here], see, stage.calls)
     return {layer.key: found[_unfolding(layer)] for layer in stage.layers}

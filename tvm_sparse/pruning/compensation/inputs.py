@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from tvm_sparse.pruning.compensation.attention import heads_of, projected
 from tvm_sparse.pruning.compensation.calls import Batch, Call, attended
 from tvm_sparse.pruning.compensation.recurrent import gate_inputs
+from tvm_sparse.pruning.compensation.slices import slices_of
 from tvm_sparse.pruning.layers import DEPTHWISE, PrunableLayer
 
 Convolution = nn.Conv1d | nn.Conv2d | nn.Conv3d
@@ -28,8 +29,16 @@ def inputs_of(
     Yields
     ------
     ``(parts, rows, columns)``: the weight's rows are cut into as many equal parts as the first
-    axis is long, and each part reads its own matrix (a depthwise layer: each channel).
+    axis is long, and each part reads its own matrix (a depthwise layer: each channel). Of a layer
+    with very many columns, the parts are groups of its columns (see :mod:`.slices`).
     """
+    slices = slices_of(layer)
+    for matrix in _whole(layer, caller, call, batch):
+        yield matrix if slices is None else slices.inputs(matrix)
+
+
+def _whole(layer: PrunableLayer, caller: nn.Module, call: Call, batch: Batch) -> Iterator[Tensor]:
+    """Yield the inputs of all columns."""
     module = layer.module
     if isinstance(caller, nn.MultiheadAttention):
         inside = caller is not module

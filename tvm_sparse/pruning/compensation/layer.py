@@ -13,7 +13,9 @@ from torch import Tensor
 
 from tvm_sparse.base.denormals import flushed
 from tvm_sparse.errors import InputError
+from tvm_sparse.patterns.exchange import Exchange
 from tvm_sparse.patterns.lowering import lower, raise_
+from tvm_sparse.pruning.compensation.slices import slices_of
 from tvm_sparse.pruning.compensation.statistics import InputStatistics
 from tvm_sparse.pruning.compensation.swaps import ROUNDS, swapped
 from tvm_sparse.pruning.compensation.update import (
@@ -107,7 +109,7 @@ class Compensation:
             found, mask = best, decision.whole(best)
         found = refit(found, mask, hessian, wanted, self.steps)
         before, begin = mask, time.monotonic()
-        exchange = method.exchange(mask.shape[-1]) if self.swaps else None
+        exchange = view.exchange(method, mask.shape[-1]) if self.swaps else None
         if exchange is not None:
             found, mask = swapped(
                 *(found, mask, hessian, wanted, exchange),
@@ -168,8 +170,10 @@ class _View:
 
     def __init__(self, layer: PrunableLayer, order: str) -> None:
         self.layer, self.order = layer, order
-        shape = layer.shape
-        places = np.arange(math.prod(shape[1:])).reshape(1, *shape[1:])
+        self.slices = slices_of(layer)
+        _, channels, *taps = layer.shape
+        shape = (channels if self.slices is None else self.slices.width, *taps)
+        places = np.arange(math.prod(shape)).reshape(1, *shape)
         self.places = torch.from_numpy(lower(places, order)[0])
 
     def columns(self, matrix: Tensor) -> Tensor:
@@ -178,7 +182,9 @@ class _View:
 
     def parts(self, array: np.ndarray, count: int) -> Tensor:
         """Return ``array``, in the weight's shape, as (parts, rows, columns)."""
-        return torch.from_numpy(lower(array, self.order)).unflatten(0, (count, -1))
+        slices = self.slices
+        found = lower(array, self.order) if slices is None else slices.parts(array, self.order)
+        return torch.from_numpy(found).unflatten(0, (count, -1))
 
     def alive(self, mask: Tensor) -> Tensor:
         """Return which weights were not pruned before, like ``mask`` (parts, rows, columns)."""
@@ -187,7 +193,17 @@ class _View:
 
     def array(self, parts: Tensor) -> np.ndarray:
         """Undo :meth:`parts`."""
-        return raise_(parts.flatten(0, 1).cpu().numpy(), self.layer.shape, self.order)
+        rows, shape = parts.flatten(0, 1).cpu().numpy(), self.layer.shape
+        if self.slices is not None:
+            return self.slices.whole(rows, shape, self.order)
+        return raise_(rows, shape, self.order)
+
+    def exchange(self, method: Method, columns: int) -> Exchange | None:
+        """Return what may change places in matrices of so many ``columns``."""
+        found, slices = method.exchange(columns), self.slices
+        if found is None or slices is None or slices.keeps(found, self.layer.shape, self.order):
+            return found
+        return None
 
     def tensor(self, parts: Tensor) -> Tensor:
         """Return ``parts`` as the layer's own parameter would hold them."""

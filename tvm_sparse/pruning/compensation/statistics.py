@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
+import torch
 from torch import Tensor
 
 from tvm_sparse.errors import InputError
@@ -12,41 +13,49 @@ from tvm_sparse.errors import InputError
 Kept = TypeVar("Kept")
 
 
+AT_ONCE = 1 << 26
+"""Bytes of inputs with fewer rows than columns that are multiplied together."""
+
+
 class InputStatistics:
     """Sums over all calibration data of one layer, in float64.
 
     ``gram`` is ``X^T X`` of the inputs ``X`` in the network pruned so far, ``cross`` is ``D^T X``
-    with the inputs ``D`` in the dense network, both ``(parts, columns, columns)``. ``rows`` counts
-    the rows of ``X``.
+    with the inputs ``D`` in the dense network, both ``(parts, columns, columns)``.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self.name = name
         self.gram: Tensor | None = None
         self.cross: Tensor | None = None
-        self.rows = 0
+        self._waiting: list[tuple[Tensor, Tensor]] = []
         self._kept: dict[Hashable, Any] = {}
 
-    def add(self, name: str, inputs: Tensor, dense: Tensor) -> None:
-        """Count the inputs ``(parts, rows, columns)`` of layer ``name``, and the dense network's.
+    def add(self, inputs: Tensor, dense: Tensor) -> None:
+        """Count the inputs ``(parts, rows, columns)``, and the dense network's."""
+        _, rows, columns = inputs.shape
+        if rows >= columns:
+            self._multiply(inputs, dense)
+            return
+        self._waiting.append((inputs.clone(), dense.clone()))
+        if 2 * inputs.nbytes * len(self._waiting) >= AT_ONCE:
+            self._flush()
 
-        Raises
-        ------
-        InputError
-            One is not finite.
-        """
+    def _flush(self) -> None:
+        """Multiply what waits: few rows at a time would spend all time on the sums."""
+        if self._waiting:
+            inputs, dense = (torch.cat(rows, 1) for rows in zip(*self._waiting, strict=True))
+            self._waiting = []
+            self._multiply(inputs, dense)
+
+    def _multiply(self, inputs: Tensor, dense: Tensor) -> None:
         inputs, dense = inputs.float(), dense.float()
-        gram = (inputs.mT @ inputs).double()
-        cross = (dense.mT @ inputs).double()
-        if not (gram.isfinite().all() and cross.isfinite().all()):
-            raise InputError(
-                f"layer '{name}'",
-                "its input on the calibration data holds NaN or infinite values",
-                "finite activations",
-                "check the calibration batches, and the model's outputs on them",
-            )
-        self.gram = gram if self.gram is None else self.gram + gram
-        self.cross = cross if self.cross is None else self.cross + cross
-        self.rows += inputs.shape[1]
+        gram, cross = inputs.mT @ inputs, dense.mT @ inputs
+        if self.gram is None or self.cross is None:
+            self.gram, self.cross = gram.double(), cross.double()
+        else:
+            self.gram += gram
+            self.cross += cross
 
     def kept(self, key: Hashable, make: Callable[[], Kept]) -> Kept:
         """Return what was made of the sums under ``key``: layers that share inputs share it, too.
@@ -59,6 +68,20 @@ class InputStatistics:
         return found
 
     def matrices(self) -> tuple[Tensor, Tensor]:
-        """Return ``gram`` and ``cross``."""
+        """Return ``gram`` and ``cross``.
+
+        Raises
+        ------
+        InputError
+            An input was not finite.
+        """
+        self._flush()
         assert self.gram is not None and self.cross is not None
+        if not (self.gram.isfinite().all() and self.cross.isfinite().all()):
+            raise InputError(
+                f"layer '{self.name}'",
+                "its input on the calibration data holds NaN or infinite values",
+                "finite activations",
+                "check the calibration batches, and the model's outputs on them",
+            )
         return self.gram, self.cross
