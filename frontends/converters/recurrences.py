@@ -21,7 +21,9 @@ _LIBRARY.define(
     " bool batch_first, bool rounded) -> Tensor[]"
 )
 
-_FUNCTIONS = Functions(torch.sigmoid, torch.tanh, torch.relu)
+_FUNCTIONS = Functions(
+    torch.sigmoid, torch.tanh, torch.relu, lambda first, a, b: torch.where(first > 0, a, b)
+)
 
 
 @torch.library.impl(_LIBRARY, "recurrence", "CompositeExplicitAutograd")

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch._decomp import decomposition_table
 
 from tvm_sparse.frontends.decompositions.table import aten, rule
+from tvm_sparse.ops.contractions.cells import CELLS
 
 _STEPS = {
     aten.lstm.input: "lstm",
@@ -105,11 +106,18 @@ def direction_of(
     input_bias, bias = weights[2:] or (None, None)
     gates = torch.nn.functional.linear(x, weights[0], input_bias)
     gates = gates if beside is None else gates + beside
+    axis, turns = int(batch_first), CELLS[cell].turns
+    if turns > 1:  # the states of a cell of several turns are those of ``gru_zrn_reset_first``
+        gates = torch.stack([gates] * turns, axis + 1).flatten(axis, axis + 1)
+        none = torch.zeros_like(states[0])
+        states = [states[0], states[0], none, none - 1]
     rows, *others = torch.ops.tvm_sparse.recurrence(
         gates, weights[1], list(states), bias, cell, reverse, batch_first, rounded
     )
-    last = 0 if reverse else rows.shape[int(batch_first)] - 1
-    return [rows, rows.select(int(batch_first), last), *others]
+    if turns > 1:
+        rows, others = rows.unflatten(axis, (-1, turns)).select(axis + 1, reverse - 1), []
+    last = 0 if reverse else rows.shape[axis] - 1
+    return [rows, rows.select(axis, last), *others]
 
 
 for _operator, _cell in _STEPS.items():

@@ -119,10 +119,13 @@ def rnn_step(layer: Direction, gates: Tensor, state: list[Tensor]) -> list[Tenso
     return [layer.act(0, gates + F.linear(state[0], layer.recurrence, layer.hidden_bias))]
 
 
-def whole_cell(node: Node, layer: Direction, direction: int, directions: int) -> str:
+def whole_cell(
+    node: Node, layer: Direction, direction: int, directions: int, *, is_open: bool
+) -> str:
     """Return the cell of :data:`.cells.CELLS` that ``node`` is, empty if it is none.
 
-    With other activations, peepholes, bounds or the state's gates reset first it is none.
+    With other activations, peepholes or bounds it is none, nor with gates of the state that are
+    reset first, if the number of steps is not ``is_open``: written out, each multiplies once.
     """
     if layer.peepholes is not None or layer.clip is not None:
         return ""
@@ -133,7 +136,7 @@ def whole_cell(node: Node, layer: Direction, direction: int, directions: int) ->
     if names != [name.lower() for name in _DEFAULTS[node.operator]]:
         return ""
     if node.operator == "GRU":
-        return "gru_zrn" if layer.flag else ""
+        return "gru_zrn" if layer.flag else "gru_zrn_reset_first" * is_open
     return "" if layer.flag else "lstm_iofg"
 
 

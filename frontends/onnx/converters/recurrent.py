@@ -76,7 +76,8 @@ def _layer(
         zero = x.new_zeros(x.shape[1], recurrence.shape[-1])
         state = [zero if s is None else s[d] for s in states]
         reverse = d == 1 or direction == "reverse"
-        cell = whole_cell(node, layer, d, weight.shape[0])
+        is_open = isinstance(x.shape[0], torch.SymInt)
+        cell = whole_cell(node, layer, d, weight.shape[0], is_open=is_open)
         rounded = step is _rounded_lstm_step
         if cell and x.dtype == torch.float32 and (lengths is None or not rounded):
             biases = [b for b in (input_bias, hidden_bias) if b is not None]

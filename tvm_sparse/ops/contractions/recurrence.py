@@ -176,8 +176,18 @@ class _Step:
 
 def _relu(x: Any) -> Any:
     """Return ``x`` or zero, NaN if it is NaN: a comparison with NaN fails."""
-    zero, value = filled(0.0, FLOAT_SUMS, int(x.ty.dtype.lanes)), _kept(x)
+    zero, value = _zeros(x), _kept(x)
     return tirx.Select(value < zero, zero, value)
+
+
+def _choose(first: Any, a: Any, b: Any) -> Any:
+    """Return lanes of ``a`` where those of ``first`` are more than zero, else those of ``b``."""
+    return tirx.Select(first > _zeros(first), a, b)
+
+
+def _zeros(x: Any) -> Any:
+    """Return a zero for each lane of ``x``."""
+    return filled(0.0, FLOAT_SUMS, int(x.ty.dtype.lanes))
 
 
 def _kept(x: Any) -> Any:
@@ -192,7 +202,7 @@ def _kept(x: Any) -> Any:
     return buffer[at]
 
 
-_FUNCTIONS = Functions(tirx.sigmoid, tirx.tanh, _relu, _kept)
+_FUNCTIONS = Functions(tirx.sigmoid, tirx.tanh, _relu, _choose, _kept)
 
 
 def _argument(name: str, shape: tuple[Extent, ...]) -> Any:

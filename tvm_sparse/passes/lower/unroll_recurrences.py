@@ -52,7 +52,7 @@ def _open_steps(cell: str, weight: Any | None) -> UnsupportedError:
 def unrolled(rewriter: Rewriter, layer: Recurrent) -> Any:
     """Emit the steps of ``layer`` and return the tuple of its results."""
     r, cell, op = layer.record, CELLS[layer.cell], relax.op
-    functions = Functions(op.sigmoid, op.tanh, op.nn.relu, rewriter.emit)
+    functions = Functions(op.sigmoid, op.tanh, op.nn.relu, _choose, rewriter.emit)
     weight = rewriter.emit(op.permute_dims(layer.weight))
     states, rows = list(layer.states), {}
     for t in r.order:
@@ -72,6 +72,11 @@ def unrolled(rewriter: Rewriter, layer: Recurrent) -> Any:
     every = [rows[t] for t in sorted(rows)]
     joined = every[0] if len(every) == 1 else op.concat(every, axis=int(r.batch_first))
     return relax.Tuple([rewriter.emit(joined), *states[1:]])
+
+
+def _choose(first: Any, a: Any, b: Any) -> Any:
+    """Return an element of ``a`` where that of ``first`` is more than zero, else one of ``b``."""
+    return relax.op.where(relax.op.greater(first, relax.const(0.0, FLOAT_SUMS)), a, b)
 
 
 def _rounded(rewriter: Rewriter, state: Any) -> Any:
