@@ -79,7 +79,7 @@ def _layer(
         is_open = isinstance(x.shape[0], torch.SymInt)
         cell = whole_cell(node, layer, d, weight.shape[0], is_open=is_open)
         rounded = step is _rounded_lstm_step
-        if cell and x.dtype == torch.float32 and (lengths is None or not rounded):
+        if cell and x.dtype == torch.float32:
             biases = [b for b in (input_bias, hidden_bias) if b is not None]
             run = functools.partial(
                 direction_of,
@@ -118,11 +118,13 @@ def _direction(
     steps = list(range(x.shape[0]))
     rows: list[Tensor] = [x] * len(steps)
     for t in reversed(steps) if reverse else steps:
-        new = step(layer, gates[t], state)
         if lengths is None:
-            state, rows[t] = new, new[0]
+            state = step(layer, gates[t], state)
+            rows[t] = state[0]
             continue
         alive = (lengths > t)[:, None]
+        hidden = torch.where(alive, state[0], 0.0)  # what is rounded with those of the others
+        new = step(layer, gates[t], [hidden, *state[1:]])
         state = [torch.where(alive, a, b) for a, b in zip(new, state, strict=True)]
         rows[t] = torch.where(alive, new[0], torch.zeros_like(new[0]))
     return torch.stack(rows), state

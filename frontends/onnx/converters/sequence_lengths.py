@@ -23,7 +23,8 @@ def of_own_lengths(
 
     A step does not depend on later ones, so these may be run. Backwards, a sequence begins at its
     own end: its elements are taken in that order, and its states put back. The state of an LSTM's
-    cell stays as it is where its input gate is zero and its forget gate one.
+    cell stays as it is where its input gate is zero and its forget gate one. Behind an end its
+    hidden state is zero, as is its output gate: onnxruntime's is, where it rounds all of them.
 
     Parameters
     ----------
@@ -51,7 +52,7 @@ def of_own_lengths(
 
 def _kept(alive: Tensor, size: int) -> Tensor:
     """Return what is added to the gates i, o, f and c of an LSTM whose cell has to stay."""
-    column = torch.tensor([-_CLOSED, 0.0, _CLOSED, 0.0]).repeat_interleave(size)
+    column = torch.tensor([-_CLOSED, -_CLOSED, _CLOSED, 0.0]).repeat_interleave(size)
     return torch.where(alive[..., None], 0.0, column)
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 
 import numpy as np
+import onnx
 import pytest
 import torch
 from onnx import TensorProto, helper, numpy_helper, save
 
 import tvm_sparse as ts
+from tests.frontends.onnx.microsoft.running import by_onnxruntime
 
 CONFIG = ts.Config(measure=False, cache=False, tuned=False)
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
@@ -132,3 +134,41 @@ def test_an_empty_sequence_keeps_its_first_states(tmp_path):
     assert not rows[:, :, 0].any()
     for found, first in zip(last, (hidden, cell), strict=True):
         np.testing.assert_array_equal(found[:, 0], first[:, 0])
+
+
+def of_bytes(folder, directions, batch, **attributes):
+    """Return an LSTM of bytes with open steps and lengths."""
+    path = of_lengths(folder, "LSTM", directions, **attributes)
+    plain = onnx.load(path)
+    for given in plain.graph.input:
+        axis = given.type.tensor_type.shape.dim[0 if given.name == "l" else 1]
+        axis.CopyFrom(onnx.TensorShapeProto.Dimension(**batch))
+    save(plain, path)
+    quantization = pytest.importorskip("onnxruntime.quantization")
+    quantization.quantize_dynamic(path, folder / "q.onnx")
+    model = onnx.load(folder / "q.onnx")
+    assert [n.op_type for n in model.graph.node] == ["DynamicQuantizeLSTM"]
+    return model
+
+
+@pytest.mark.grid
+@pytest.mark.parametrize(
+    ("direction", "batch", "cases"),
+    [
+        ("forward", {"dim_param": "n"}, [[3, 1, 2], [4, 1], [1, 4, 4, 1, 3], [6]]),
+        ("bidirectional", {"dim_value": 1}, [[1], [3], [6]]),
+    ],
+)
+def test_sequences_in_bytes_of_their_own_lengths(tmp_path, direction, batch, cases):
+    """Behind its end, the state of a sequence counts as zero in the scale of all of them."""
+    directions = 2 if direction == "bidirectional" else 1
+    model = of_bytes(tmp_path, directions, batch, direction=direction)
+    library = ts.compile(tmp_path / "q.onnx", config=CONFIG)
+    assert library.inputs[0].shape[0] == "t"
+    draw = functools.partial(np.random.default_rng(5).standard_normal, dtype="f4")
+    for lengths in cases:
+        x = draw((7, len(lengths), 3)) * np.linspace(1, 4, len(lengths), dtype="f4")[:, None]
+        states = [draw((directions, len(lengths), 5)) for _ in range(2)]
+        given = [x, np.array(lengths, "i4"), *states]
+        for found, wanted in zip(library(*given), by_onnxruntime(model, given), strict=True):
+            np.testing.assert_allclose(found, wanted, atol=1e-5)

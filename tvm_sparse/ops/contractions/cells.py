@@ -66,7 +66,8 @@ def _gru(f: Functions, x: Parts, own: Parts, states: list[Any]) -> list[Any]:
 def _gru_reset_first(f: Functions, x: Parts, own: Parts, states: list[Any]) -> list[Any]:
     """Return ``reset * hidden``, which the second turn multiplies, or then the next hidden state.
 
-    The states are what is multiplied, the hidden state, the update and the turn: less than zero, or more.
+    The states are what is multiplied, the hidden state, the update, and the turn: less than zero
+    in the first one, more in the second.
     """
     read, hidden, update, turn = states
     new = f.keep(f.tanh(x["n"] + own["n"]))
