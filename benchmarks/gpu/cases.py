@@ -177,6 +177,24 @@ def convolutions() -> Iterator[Case]:
             yield Case(layer, window(shape, batch, "float16", features), "none", 0.0)
 
 
+QUADS = {
+    "BERT-base 768 to 3072": (3072, 768),
+    "BERT-base 3072 to 768": (768, 3072),
+    "4096x4096": (4096, 4096),
+    "Llama-2-7B 4096 to 11008": (11008, 4096),
+    "8192x8192": (8192, 8192),
+}
+"""Layer -> features and columns."""
+
+
+def two_four() -> Iterator[Case]:
+    """Yield 2:4 layers of transformers with many rows, which may ask cuSPARSELt."""
+    for layer, (features, columns) in QUADS.items():
+        for rows in (256, 512, 1024, 4096):
+            c = Contraction((rows,), columns, features, numerics=Numerics.uniform("float16"))
+            yield Case(layer, c, "2:4", 0.5)
+
+
 def window(
     shape: tuple[int, int, int, int], batch: int, dtype: str, features: int = 0
 ) -> Contraction:

@@ -20,10 +20,11 @@ LAYERS: dict[str, Callable[[], Iterable[Case]]] = {
     "papers": cases.papers,
     "depthwise": cases.depthwise,
     "convolutions": cases.convolutions,
+    "two_four": cases.two_four,
     "grid": cases.grid,
 }
 PARTS = (
-    *("correct", "limits", "papers", "depthwise", "convolutions", "grid"),
+    *("correct", "limits", "papers", "depthwise", "convolutions", "two_four", "grid"),
     *("metrics", "models", "tune"),
 )
 """In the order in which they run: what others need first, what takes longest last."""

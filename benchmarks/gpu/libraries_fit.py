@@ -1,4 +1,4 @@
-"""What the dense library of a chip takes, fitted to its measured times."""
+"""What libraries of a chip take, fitted to their measured times."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from benchmarks.gpu.timed import DTYPE, format_of, modelled, rows
 from tvm_sparse.formats.dense import DenseFormat
 from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.selection.cuda import tile_choice
-from tvm_sparse.selection.cuda.chip import Chip, DenseLibrary, Table, Windows
+from tvm_sparse.selection.cuda.chip import Chip, DenseLibrary, Quads, Table, Windows
 from tvm_sparse.selection.cuda.demand import seconds
 from tvm_sparse.selection.cuda.library_time import (
     convolution_seconds,
     dense_seconds,
     modelled_seconds,
+    two_four_seconds,
 )
 from tvm_sparse.selection.cuda.tile_demand import Staging
 from tvm_sparse.selection.cuda.tile_option import stored_demand
@@ -32,6 +33,14 @@ NAMES = ("cublas", "cublaslt")
 PARTS = ("papers", "grid", "library")
 BOUNDS = ((1e-6, 1e-5), (0.9, 2.0), (0.5, 1.0), (0.3, 1.0))
 """Of a launch, of memory, and of the parts of the peaks in fp32 and fp16."""
+
+TWO_FOUR = "cusparselt 2:4"
+QUADS_PARTS = ("grid", "two_four")
+QUADS_BOUNDS = ((1.0, 40.0), (0.2, 1.0))
+"""Of the clocks of a column, and of the part of the peak."""
+
+SIZES = 4
+"""Layers of so many sizes must have been timed, for a model of all to be measured."""
 
 Time = Callable[..., float]
 
@@ -69,7 +78,8 @@ def fitted_library(on: Chip) -> tuple[dict[str, Any], list[float]]:
         f_scale=0.1,
     )
     library = replace(made(result.x), table=table_of(known["library"]))
-    library = replace(library, windows=windows_of(replace(on, library=library)))
+    fitted = replace(on, library=library)
+    library = replace(library, windows=windows_of(fitted), quads=quads_of(fitted))
     found = asdict(library)
     found["parts"] = {dtype: round(part, 3) for dtype, part in found["parts"].items()}
     rounded = {name: float(f"{found[name]:.4g}") for name in ("launch", "memory")}
@@ -106,6 +116,34 @@ def windows_of(on: Chip) -> Windows:
         return Windows()
     theirs, ours = (float(f"{math.exp(np.mean(logs)):.4g}") for logs in off.values())
     return Windows(theirs, ours, measured=True)
+
+
+def quads_of(on: Chip) -> Quads:
+    """Return what 2:4 products by cuSPARSELt take; as before, where none were timed."""
+    points = [
+        ((row["rows"], *size), dtype, row["times"][TWO_FOUR]["median_us"])
+        for part in QUADS_PARTS
+        for row in rows(on, part)
+        if TWO_FOUR in row["times"].keys() - row.get("contaminated", ())
+        if (size := size_of(row)) is not None
+        for dtype in set(DTYPE.findall(row["case"]))
+    ]
+    if not points:
+        return on.library.quads
+    low, high = (np.array(one) for one in zip(*QUADS_BOUNDS, strict=True))
+
+    def made(scaled: np.ndarray) -> Quads:
+        step, part = (float(f"{v:.4g}") for v in low + scaled * (high - low))
+        return Quads(step, part, measured=len({size[1:] for size, *_ in points}) >= SIZES)
+
+    def errors(scaled: np.ndarray) -> list[float]:
+        like = replace(on, library=replace(on.library, quads=made(scaled)))
+        return [
+            math.log(two_four_seconds(size, dtype, like) * 1e6 / us) for size, dtype, us in points
+        ]
+
+    options = {"loss": "soft_l1", "f_scale": 0.1, "diff_step": 1e-3}
+    return made(least_squares(errors, np.full(2, 0.5), bounds=(0, 1), **options).x)
 
 
 def _time(c: Contraction, name: str, on: Chip) -> float:

@@ -2,8 +2,9 @@
 
     python -m benchmarks.gpu.regret
 
-A weight's candidates are its own formats, the dense kernels of the same layer, type and rows, and
-cuBLASLt, each as it was measured. They are modelled as the compiler does, and the margins decide.
+A weight's candidates are its own formats, the dense kernels of the same layer, type and rows,
+cuBLASLt, and cuSPARSELt where it is 2:4, each as it was measured. They are modelled as the compiler
+does, and the margins decide.
 """
 
 from __future__ import annotations
@@ -23,18 +24,28 @@ from benchmarks.gpu.timed import (
 )
 from tvm_sparse.base.targets import GPUS
 from tvm_sparse.selection.cuda import chip as chips
-from tvm_sparse.selection.cuda import library_options
+from tvm_sparse.selection.cuda import library_options, two_four_options
 from tvm_sparse.selection.cuda.chip import Chip
 from tvm_sparse.selection.cuda.demand import seconds
-from tvm_sparse.selection.cuda.library_time import dense_seconds
-from tvm_sparse_runtime.libraries import CUBLASLT
+from tvm_sparse.selection.cuda.library_time import dense_seconds, two_four_seconds
+from tvm_sparse_runtime.libraries import CUBLASLT, CUSPARSELT
 
 DENSE, FILLED = "dense", 16
 """The dense kernel's name, and what its tiles fill rows up to a multiple of."""
 
 PATTERN = re.compile(r"(?P<layer>.*), N=(?P<rows>\d+), (?P<pattern>.*)")
 PARTS = ("papers", "grid")
-"""Parts whose rows have the library's time."""
+"""Parts whose rows have times of libraries."""
+
+THEIRS = {
+    CUBLASLT: (
+        CUBLASLT,
+        library_options.fits,
+        lambda size, dtype, on: dense_seconds(size, dtype, on, on.library),
+    ),
+    CUSPARSELT: ("cusparselt 2:4", two_four_options.fits, two_four_seconds),
+}
+"""Name -> that of its times, when it is asked, and how it is modelled."""
 
 
 @dataclass(frozen=True)
@@ -62,27 +73,28 @@ def regrets(on: Chip, found: Iterable[Timed] | None = None) -> Iterator[Regret]:
     cases: dict[str, dict[str, Timed]] = {}
     for one in timed(on) if found is None else found:
         cases.setdefault(one.case, {})[one.kernel] = one
-    dense, library = _dense(cases.values(), on), _library(on)
+    dense, libraries = _dense(cases.values(), on), _libraries(on)
     for case, kernels in cases.items():
         choice = {**kernels, **dense.get(_where(case), {})}
         if DENSE not in choice:
             continue
         modelled = {name: seconds(one.demand, on) * 1e6 for name, one in choice.items()}
         times = {name: one.us for name, one in choice.items()}
-        if case in library:
-            us, theirs, margin = library[case]
-            times[CUBLASLT] = us
-            if modelled[DENSE] >= margin * theirs:
-                modelled[CUBLASLT] = theirs
+        ours = {CUBLASLT: modelled[DENSE], CUSPARSELT: modelled.get("two_four", modelled[DENSE])}
+        for name, (us, theirs, margin) in libraries.get(case, {}).items():
+            times[name] = us
+            if ours[name] >= margin * theirs:
+                modelled[name] = theirs
         if len(times) > 1:
             yield Regret(case, taken(modelled, on), times, modelled)
 
 
 def taken(modelled: dict[str, float], on: Chip) -> str:
-    """Return what is chosen: the fastest if it beats dense by the chip's margin."""
+    """Return what is chosen: the fastest if it beats dense by its margin."""
     fastest = min(modelled, key=modelled.__getitem__)
     dense = min({DENSE, CUBLASLT} & modelled.keys(), key=modelled.__getitem__)
-    return fastest if modelled[dense] >= on.margin * modelled[fastest] else dense
+    margin = library_options.unclear(fastest, on)
+    return fastest if modelled[dense] >= margin * modelled[fastest] else dense
 
 
 def _dense(cases: Iterable[dict[str, Timed]], on: Chip) -> dict[str, dict[str, Timed]]:
@@ -113,24 +125,25 @@ def _of_fewer_rows(tile: Timed, one: Timed, on: Chip) -> list[Timed]:
     return [replace(tile, rows=one.rows, demand=demand_of(row, tile.record, on))]
 
 
-def _library(on: Chip) -> dict[str, tuple[float, float, float]]:
-    """Return cuBLASLt's time in us by case, the modelled one, and how much faster it must be.
+def _libraries(on: Chip) -> dict[str, dict[str, tuple[float, float, float]]]:
+    """Return by case and library its time in us, the modelled one, and how much faster it must be.
 
-    Both hold one more kernel behind it, which is modelled.
+    Times hold one more kernel behind it, which is modelled.
     """
-    found = {}
+    found: dict[str, dict[str, tuple[float, float, float]]] = {}
     for part in PARTS:
         for row in rows(on, part):
-            own = row["times"].get(CUBLASLT)
-            if own is None or CUBLASLT in row.get("contaminated", ()):
-                continue
-            record = next(iter(row["kernels"].values()))
-            c = contraction_of(row, format_of(record["format"]))
-            if library_options.fits(c, on):
-                size, last = (row["rows"], *c.matrix_shape), library_options.behind(c, on)
-                theirs = dense_seconds(size, c.dtype, on, on.library) + last
-                margin = library_options.clearly(c.dtype)
-                found[row["case"]] = (own["median_us"] + last * 1e6, theirs * 1e6, margin)
+            for name, (timed_as, fits, modelled) in THEIRS.items():
+                own = row["times"].get(timed_as)
+                if own is None or timed_as in row.get("contaminated", ()):
+                    continue
+                record = next(iter(row["kernels"].values()))
+                c = contraction_of(row, format_of(record["format"]))
+                if fits(c, on):
+                    size, last = (row["rows"], *c.matrix_shape), library_options.behind(c, on)
+                    us, theirs = own["median_us"] + last * 1e6, modelled(size, c.dtype, on) + last
+                    margin = library_options.margin(c, name, on)
+                    found.setdefault(row["case"], {})[name] = (us, theirs * 1e6, margin)
     return found
 
 

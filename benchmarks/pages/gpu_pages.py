@@ -24,6 +24,7 @@ PARTS = {
     "papers": "shapes of the papers",
     "depthwise": "depthwise layers of the mobile networks",
     "convolutions": "dense convolutions of ResNet-50",
+    "two_four": "2:4 layers of transformers with many rows",
     "grid": "8192 x 8192 over sparsity and rows",
     "metrics": "counters of NVIDIA's profiler",
     "models": "whole networks against PyTorch",

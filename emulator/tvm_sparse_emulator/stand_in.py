@@ -1,4 +1,4 @@
-"""A CUDA driver, runtime, cuBLASLt and cuDNN for other processes, which execute PTX on the CPU."""
+"""A CUDA driver, runtime and NVIDIA's libraries for other processes: PTX is executed on the CPU."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ CUBLASLT = "libcublasLt.so.13"
 
 CUDNN = "libcudnn.so.9"
 """The stand-in for NVIDIA's library of convolutions."""
+
+CUSPARSELT = "libcusparseLt.so.0"
+"""The stand-in for NVIDIA's library of 2:4 products."""
 
 
 def environment(*, capability: int | None = None, log: str | Path | None = None) -> dict[str, str]:

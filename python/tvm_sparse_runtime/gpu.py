@@ -122,6 +122,19 @@ class Staging:
         return _copied(tensor, kept, device)
 
 
+def prepared(vm: Any, weights: Sequence[Any]) -> list[Any]:
+    """Return what a library makes of a program's weights once; it wants a turn.
+
+    The program's functions ``prepare0``, ``prepare1``, … unpack one weight each, for a moment.
+    """
+    made: list[Any] = []
+    while vm.implements_function(name := f"prepare{len(made)}"):
+        made.append(engine.function("tvm_sparse.two_four.compressed")(vm[name](*weights)))
+    if made:  # what was unpacked is not wanted any more
+        engine.function("vm.builtin.memory_manager.clear")()
+    return made
+
+
 def _copied(tensor: Any, result: Any, device: str) -> Any:
     """Copy a contiguous tensor to ``result`` on ``device``, and return that.
 

@@ -1,4 +1,4 @@
-"""Libraries of NVIDIA's, which compute dense layers of GPU programs where they are there."""
+"""Libraries of NVIDIA's, which compute layers of GPU programs where they are there."""
 
 from __future__ import annotations
 
@@ -19,13 +19,17 @@ CUBLASLT = "cublaslt"
 CUDNN = "cudnn"
 """What decisions call a layer that cuDNN computes."""
 
+CUSPARSELT = "cusparselt"
+"""What decisions call a layer that cuSPARSELt computes."""
+
 
 @dataclass(frozen=True)
 class Library:
     """A library that a program may ask.
 
     ``variable`` names its file, or is ``off``. ``function`` of the runtime looks for it, also in
-    the folders ``wheels`` below ``nvidia``. It computes ``layers``.
+    the folders ``wheels`` below ``nvidia``. It computes ``layers``, whose weights are ``kind``:
+    ``dense``, or what it leaves zeros out of. Elsewhere our operator ``ours`` computes them.
     """
 
     name: str
@@ -33,6 +37,8 @@ class Library:
     function: str
     wheels: tuple[str, ...]
     layers: str
+    kind: str = "dense"
+    ours: str = "dense"
 
 
 LIBRARIES: Mapping[str, Library] = {
@@ -50,6 +56,15 @@ LIBRARIES: Mapping[str, Library] = {
         ("cudnn/lib",),
         "convolutions",
     ),
+    CUSPARSELT: Library(
+        "cuSPARSELt",
+        "TVM_SPARSE_CUSPARSELT",
+        "tvm_sparse.two_four.library",
+        ("cu13/lib", "cusparselt/lib"),
+        "linear layers and 1x1 convolutions",
+        "2:4",
+        "two_four",
+    ),
 }
 """By what decisions call their layers."""
 
@@ -60,8 +75,8 @@ _log = logging.getLogger(__name__)
 class Found:
     """The library ``name`` that this process uses, or why it uses none.
 
-    ``version`` is as the library tells it: ten thousand times the major one, and so on. With a
-    ``problem`` our own kernels run.
+    ``version`` is as the library tells it: ten thousand times the major one, and so on (of
+    cuSPARSELt, a hundred times the minor one). With a ``problem`` our own kernels run.
     """
 
     name: str

@@ -31,7 +31,8 @@ class Session:
     weights
         Tensors in the order of ``main``, of exactly the types and shapes that it was compiled for:
         calls check inputs only. Anything with DLPack. Used where they lie when aligned to 64
-        bytes, else copied once; a GPU's are copied there once.
+        bytes, else copied once; a GPU's are copied there once. What a library makes of them
+        stands behind them (:func:`~tvm_sparse_runtime.gpu.prepared`).
     device
         Where the program runs, a key of :data:`~tvm_sparse_runtime.engine.DEVICE_TYPES`.
     bounds
@@ -72,7 +73,8 @@ class Session:
         self._open = any(isinstance(e, str) for spec in self.inputs for e in spec.shape)
         self.structure = structure or _flat(self.inputs, self.outputs)
         with gpu.turn(device):
-            self._weights = [gpu.moved(_aligned(weight), device) for weight in weights]
+            own = [gpu.moved(_aligned(weight), device) for weight in weights]
+            self._weights = own + ([] if device == "cpu" else gpu.prepared(vm, own))
         self._starts, self._ends = _ranges(self._weights)
         self._alignments = alignments(self.inputs, unaligned)
         self._staging = gpu.Staging()

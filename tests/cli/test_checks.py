@@ -85,14 +85,17 @@ def test_libraries_that_programs_do_not_ask_are_named_with_their_versions(monkey
     ]
     monkeypatch.setattr(importlib.metadata, "distributions", lambda: wheels)
     (found,) = checks._others()
-    assert found.found == "cuSPARSELt 0.8, TensorRT 2.9"
+    assert found.found == "TensorRT 2.9"
 
 
 def test_libraries_that_programs_ask_are_named_with_what_they_compute(monkeypatch):
     there = {"cublaslt": libraries.Found("cuBLASLt", "/lib", "130000", "")}
     there["cudnn"] = libraries.Found("cuDNN", "", "", "not found: pip install nvidia-cudnn-cu13")
+    there["cusparselt"] = libraries.Found("cuSPARSELt", "", "", "turned off")
     monkeypatch.setattr(libraries, "found", there.__getitem__)
-    first, second = checks._libraries()
+    first, second, third = checks._libraries()
     assert (first.check, first.status, first.found) == ("cuBLASLt", "ok", "130000, /lib")
     assert (second.check, second.status, second.found) == ("cuDNN", "note", there["cudnn"].problem)
     assert second.todo.startswith("dense convolutions run by our own kernels on GPUs")
+    assert (third.check, third.status) == ("cuSPARSELt", "note")
+    assert third.todo.startswith("2:4 linear layers and 1x1 convolutions run by our own kernels")

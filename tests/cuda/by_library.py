@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
 
 import tvm_sparse as ts
 from tests.emulation.exact import array
@@ -18,3 +19,11 @@ def emulated(model, x, chosen, **options):
     assert not emulation.report.findings, emulation.report.findings
     kernels = [launch.kernel for launch in emulation.report.launches]
     return emulation.outputs[0].astype(np.float32), kernels
+
+
+def equal_to_eager(model, x, chosen, **options):
+    """Run ``model`` of integers so, compare it with PyTorch, and return what was launched."""
+    found, launched = emulated(model, x, chosen, **options)
+    with torch.no_grad():
+        assert torch.equal(torch.from_numpy(found), model(x).float())
+    return launched

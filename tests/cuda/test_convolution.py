@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from torch import nn
 from torch.export import Dim
 
 import tvm_sparse as ts
-from tests.cuda.by_library import emulated
+from tests.cuda import by_library
 from tests.cuda.kernels import needs_nvrtc
 from tests.emulation.exact import array, integers, sample
 from tvm_sparse.selection.cuda import convolution_options
@@ -21,6 +22,7 @@ from tvm_sparse_runtime.libraries import CUDNN
 pytestmark = needs_nvrtc
 
 LIBRARY = {"*": CUDNN}
+equal_to_eager = partial(by_library.equal_to_eager, chosen=CUDNN)
 TYPES = {torch.float32: 0, torch.float16: 2, torch.bfloat16: 9}
 """cuDNN's numbers of the types."""
 
@@ -50,14 +52,6 @@ def calls(log):
         (int(out.split()[0]), after, beta == "1", state, int(kind))
         for out, _, kind, after, beta, state in found
     ]
-
-
-def equal_to_eager(model, x, **options):
-    """Compile ``model`` of integers, all layers by the library; return what was launched."""
-    found, launched = emulated(model, x, CUDNN, **options)
-    with torch.no_grad():
-        assert torch.equal(torch.from_numpy(found), model(x).float())
-    return launched
 
 
 @pytest.mark.grid

@@ -11,6 +11,8 @@ import torch
 
 import tvm_sparse as ts
 from tests.cuda.kernels import needs_nvrtc
+from tests.cuda.test_two_four_library import Perceptron, pruned
+from tests.emulation.exact import sample
 from tests.runtime import native
 from tvm_sparse.base.targets import parse_target
 from tvm_sparse.emulation.process import environment
@@ -85,24 +87,49 @@ def on_streams(lines):
     return [(int(number), what) for _, number, what in split]
 
 
-def test_the_program_without_python_computes_it(artifact, tmp_path):
-    path, x, wanted = artifact
-    np.save(tmp_path / "x.npy", x)
-    variables = native.environment()
+def computed(path, x, place, **variables):
+    """Return what the program without Python computes of the array ``x``."""
+    np.save(place / "x.npy", x)
+    outer = native.environment()
     own = environment(parse_target(TARGET).target)
-    places = f"{own['LD_LIBRARY_PATH']}:{variables['LD_LIBRARY_PATH']}"
+    places = f"{own['LD_LIBRARY_PATH']}:{outer['LD_LIBRARY_PATH']}"
     command = [config.place("program"), path, "--input", "x.npy", "--output", "y.npy"]
     command += ["--repeat", "2"]
     done = subprocess.run(
         command,
-        env={**variables, **own, "LD_LIBRARY_PATH": places},
-        cwd=tmp_path,
+        env={**outer, **own, "LD_LIBRARY_PATH": places, **variables},
+        cwd=place,
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), wanted, rtol=1e-5, atol=1e-5)
+    return np.load(place / "y.npy")
+
+
+def test_the_program_without_python_computes_it(artifact, tmp_path):
+    path, x, wanted = artifact
+    np.testing.assert_allclose(computed(path, x, tmp_path), wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.grid
+@pytest.mark.parametrize("there", [True, False])
+def test_weights_that_a_library_compresses(there, tmp_path):
+    model, x = pruned(Perceptron().half()), sample((2, 17, 48), torch.float16)
+    config, log = ts.Config(force={"*": "cusparselt"}), tmp_path / "log"
+    library = ts.compile(model, (x,), target=TARGET, config=config)
+    path = library.export(tmp_path / "two_four.tvms", ptx=True)
+    with torch.no_grad():
+        wanted = model(x).numpy()
+    assert np.array_equal(computed(path, x.numpy(), tmp_path), wanted)
+    # With a log, the driver loads what is no PTX, too: all is the same otherwise.
+    off = {} if there else {"TVM_SPARSE_CUSPARSELT": "off"}
+    assert np.array_equal(
+        computed(path, x.numpy(), tmp_path, FAKE_CUDA_LOG=str(log), **off), wanted
+    )
+    lines = log.read_text().splitlines()
+    assert sum(line.endswith("compression") for line in lines) == (4 if there else 0)
+    assert any(line.startswith("cusparselt ") for line in lines) == there
 
 
 def test_work_is_on_the_callers_stream_and_outputs_stay_there(called):

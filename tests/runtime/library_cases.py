@@ -1,4 +1,4 @@
-"""A call of a library's stand-in by the runtime, for programs of ``test_blas`` and ``test_dnn``.
+"""A call of a library's stand-in by the runtime, for programs of ``test_blas`` and its like.
 
 They run with the emulated driver and print, for each case of their argument, the status and whether
 the result is the right one (or untouched, where nothing is computed).
@@ -47,10 +47,12 @@ def called(
     given: Mapping[str, np.ndarray],
     wanted: np.ndarray,
     numbers: Sequence[int],
+    stored: Callable[[Any], Any] = lambda w: w,
 ) -> tuple[int, bool]:
     """Return the status of a call, and whether the output is what it must be.
 
-    ``shapes`` of a case are calls with a smaller workspace each; ``offset`` moves the input.
+    ``shapes`` of a case are calls with a smaller workspace each; ``offset`` moves the input. The
+    library reads weights as ``stored``.
     """
     out = np.full(wanted.shape, NOBODY, wanted.dtype)
     room = np.zeros(WORKSPACE, np.uint8)
@@ -58,6 +60,7 @@ def called(
         name: gpu.copy(engine.tensor(array), "cuda")
         for name, array in {**given, "out": out, "workspace": room}.items()
     }
+    placed["w"] = stored(placed["w"])
     pointers = [ctypes.c_void_p(placed[name].data_ptr()) for name in NAMES]
     pointers[0].value += case.get("offset", 0)
     for place in range(case.get("shapes", 1)):

@@ -1,4 +1,4 @@
-"""Which cuBLASLt and cuDNN are found, and what is said of them."""
+"""Which libraries of NVIDIA's are found, and what is said of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from tvm_sparse.base.targets import parse_target
 from tvm_sparse.emulation.process import STAND_INS, environment
 from tvm_sparse_runtime import libraries
-from tvm_sparse_runtime.libraries import CUBLASLT, CUDNN, LIBRARIES, Found
+from tvm_sparse_runtime.libraries import CUBLASLT, CUDNN, CUSPARSELT, LIBRARIES, Found
 
 PROGRAM = """
 import sys
@@ -24,7 +24,7 @@ print(libraries.found(chosen))
 """
 OWN = environment(parse_target("cuda:sm_90").target)
 each = pytest.mark.parametrize("chosen", LIBRARIES)
-VERSIONS = {CUBLASLT: "130000", CUDNN: "92801"}
+VERSIONS = {CUBLASLT: "130000", CUDNN: "92801", CUSPARSELT: "1000"}
 
 
 def found(chosen, *places, **variables):
@@ -72,7 +72,12 @@ def test_a_broken_file(chosen, tmp_path):
 
 @pytest.mark.grid
 @pytest.mark.parametrize(
-    ("chosen", "function"), [(CUBLASLT, "cublasLtGetVersion"), (CUDNN, "cudnnGetVersion")]
+    ("chosen", "function"),
+    [
+        (CUBLASLT, "cublasLtGetVersion"),
+        (CUDNN, "cudnnGetVersion"),
+        (CUSPARSELT, "cusparseLtGetProperty"),
+    ],
 )
 def test_a_library_without_its_functions(chosen, function, tmp_path):
     other = tmp_path / STAND_INS[chosen]
@@ -91,6 +96,8 @@ def test_a_library_without_its_functions(chosen, function, tmp_path):
         ("FAKE_CUBLASLT", "start", "does not start (CUBLAS_STATUS_NOT_INITIALIZED)"),
         ("FAKE_CUDNN", "old", "too old (8907 in "),
         ("FAKE_CUDNN", "start", "does not start (CUDNN_STATUS_NOT_INITIALIZED)"),
+        ("FAKE_CUSPARSELT", "old", "too old (600 in "),
+        ("FAKE_CUSPARSELT", "start", "does not start (CUSPARSE_STATUS_NOT_INITIALIZED)"),
     ],
 )
 def test_a_library_that_cannot_be_used(variable, how, why):

@@ -37,17 +37,17 @@ class Config:
         What linear layers and convolutions multiply: ``"bfloat16"`` rounds their inputs and weights
         to eight bits, where the chip multiplies such numbers. Sums and all else are float32.
     libraries
-        Let NVIDIA's cuBLASLt and cuDNN compute dense layers on GPUs where they are modelled faster
-        and are there at run time; our own kernels run otherwise. ``False`` always takes our own:
-        they need no library, and give the same bits with any version of it.
+        Let NVIDIA's cuBLASLt and cuDNN compute dense layers, and cuSPARSELt 2:4 ones, on GPUs where
+        they are modelled faster and are there at run time; our own kernels run otherwise. ``False``
+        always takes our own: they need no library, and give the same bits with any version of it.
     ignore
         Layers that stay dense: globs on fully qualified names.
     force
         Layer glob to a format name (``"balanced"``, ``"block"``, …) or a dense way: ``"dense"``
         (the direct sum), ``"winograd"`` (3x3 convolutions), ``"shifts"`` (few features),
         ``"tiles"`` (bytes and bfloat16 on CPUs with AMX; ``"block_tiles"`` leaves out blocks of
-        zeros), ``"cublaslt"``, ``"cudnn"`` (on GPUs). Stronger than any measurement; what does not
-        fit the layer is an error.
+        zeros), ``"cublaslt"``, ``"cudnn"`` (on GPUs). ``"cusparselt"`` is 2:4 by that library.
+        Stronger than any measurement; what does not fit the layer is an error.
     refreshable
         Export the model's graph, too, so that ``tvm-sparse refresh`` can give the artifact other
         values later. The graph tells how the network is built.

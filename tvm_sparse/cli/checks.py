@@ -23,7 +23,6 @@ DRIVER, CUDA_MAJOR = "libcuda.so.1", 13
 """The library of NVIDIA's driver, and the version of CUDA whose runtime programs load."""
 
 OTHERS = {
-    "cuSPARSELt": ("nvidia-cusparselt",),
     "TensorRT": ("torch-tensorrt", "torch_tensorrt"),
 }
 """How the names of their wheels begin; some end in the version of CUDA."""
@@ -163,7 +162,7 @@ def _others() -> Iterator[Finding]:
 
 
 def _libraries() -> Iterator[Finding]:
-    """Say which libraries compute dense layers on this machine's GPU."""
+    """Say which libraries compute layers on this machine's GPU."""
     from tvm_sparse_runtime.libraries import LIBRARIES, found
 
     for chosen, library in LIBRARIES.items():
@@ -172,7 +171,7 @@ def _libraries() -> Iterator[Finding]:
             yield Finding(library.name, "ok", f"{there.version}, {there.path}")
         else:
             todo = (
-                f"dense {library.layers} run by our own kernels on GPUs;"
+                f"{library.kind} {library.layers} run by our own kernels on GPUs;"
                 " pip install 'tvm-sparse[cuda-libraries]'"
             )
             yield Finding(library.name, "note", there.problem, todo)

@@ -87,7 +87,7 @@ def compile_command(
     ] = True,
     libraries: Annotated[
         bool,
-        typer.Option(help="On GPUs, let cuBLASLt and cuDNN compute dense layers where faster."),
+        typer.Option(help="On GPUs, let NVIDIA's libraries compute layers where they are faster."),
     ] = True,
     database: Annotated[
         Path | None,

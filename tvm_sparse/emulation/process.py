@@ -21,12 +21,16 @@ from tvm_sparse.schedules.build import build_scheduled
 from tvm_sparse.tuning.pool import Closing, Outcome, WorkerPool
 from tvm_sparse_emulator import stand_in
 from tvm_sparse_emulator.report import EmulationReport
-from tvm_sparse_runtime.libraries import CUBLASLT, CUDNN, LIBRARIES
+from tvm_sparse_runtime.libraries import CUBLASLT, CUDNN, CUSPARSELT, LIBRARIES
 
 SECONDS = 1800.0
 """Limit for one call; a CPU takes a thousand times as long as a GPU."""
 
-STAND_INS = {CUBLASLT: stand_in.CUBLASLT, CUDNN: stand_in.CUDNN}
+STAND_INS = {
+    CUBLASLT: stand_in.CUBLASLT,
+    CUDNN: stand_in.CUDNN,
+    CUSPARSELT: stand_in.CUSPARSELT,
+}
 """Files of the stand-ins for libraries."""
 
 Change = Callable[[str], str]

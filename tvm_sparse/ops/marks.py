@@ -49,7 +49,8 @@ extents are computed, those of the result stand in the function."""
 LIBRARY = "ts.library"
 """Block annotation: by which ``function`` of the runtime a library may compute what the block
 stores. There are its ``numbers``, the axes of the input's ``planes``, and the ``least`` rows from
-which it is asked. Function attribute: how (``PlanLibraryCalls``)."""
+which it is asked; the features and columns of ``tiles``, if it wants packed weights in another
+form. Function attribute: how (``PlanLibraryCalls``)."""
 
 LOOKED_UP = "ts.looked_up"
 """Function attribute: the function looks up each byte of its first argument in its second, and TVM

@@ -12,6 +12,7 @@ from tvm_sparse.passes.device import DevicePasses, Scheduling
 from tvm_sparse.passes.finish.apart_in_memory import ApartInMemory
 from tvm_sparse.passes.finish.call_libraries import CallLibraries
 from tvm_sparse.passes.finish.call_parts import CallParts
+from tvm_sparse.passes.finish.compress_weights import CompressWeights
 from tvm_sparse.passes.finish.lift_weights import LiftWeights
 from tvm_sparse.passes.finish.lift_workspaces import LiftWorkspaces
 from tvm_sparse.passes.finish.order_extents import OrderExtents
@@ -73,7 +74,7 @@ def _lower(chooser: Chooser) -> list[Any]:
         CopyWidening(),
         *fused({**DEFINITIONS, **ADAPTIVE_ON_THREADS}, AnnotateReductions()),
         PlainExtents(),
-        PlanLibraryCalls(),
+        PlanLibraryCalls(chooser.decisions),
     ]
 
 
@@ -83,6 +84,7 @@ def _schedule(s: Scheduling, target: Target) -> list[Any]:
         s.apply,
         WritePadding(s.rules, s.report),
         LiftWeights(s.packed),
+        CompressWeights(),
         ViewReshapes(),
         CallParts(),
         s.apply,

@@ -21,7 +21,8 @@ class Candidate:
     ``planes`` is what ``func`` computes if ``X`` and ``Y`` are channels first, ``X`` without
     borders. ``seconds`` is the modelled time, where the model knows one; formats of a model that
     is not sure must be ``margin`` times faster than dense. ``rival`` says that a library would be
-    faster. The reduction is cut into ``parts``; ``ways`` makes the candidates of the same name with
+    faster. ``own_seconds`` are those of our kernel where a library's is the candidate. The
+    reduction is cut into ``parts``; ``ways`` makes the candidates of the same name with
     other parts, the modelled fastest first: tuning compares them.
     """
 
@@ -35,6 +36,7 @@ class Candidate:
     seconds: float | None = None
     margin: float = 1.0
     rival: str = ""
+    own_seconds: float | None = None
     parts: int = 1
     ways: Callable[[], Sequence[Candidate]] | None = field(default=None, repr=False, compare=False)
 

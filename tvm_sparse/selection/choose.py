@@ -162,7 +162,7 @@ class Chooser:
         return _only(forced, found, layer, [])
 
     def _asks(self, library: Candidate, forced: str | None) -> bool:
-        """Whether a library may compute a layer: it is clearly faster than our dense kernel."""
+        """Whether a library may compute a layer: it is clearly faster than our own kernels."""
         worth = library.margin * library.cost <= 1
         return self.config.libraries and (worth or forced == library.name)
 
@@ -172,6 +172,8 @@ class Chooser:
         for candidate in _offered(layer, scan, self.target):
             if isinstance(candidate, str):
                 reasons.append(candidate)
+            elif candidate.name in LIBRARIES and not self._asks(candidate, forced):
+                continue
             elif forced == candidate.name or candidate.cost <= HOPELESS:
                 found.append(candidate)
             else:
@@ -290,6 +292,8 @@ class Chooser:
             self.decisions.masks[layer.name] = mask_picture(layer.weight, fit)
         if fit is not None and layer.joined == 1:
             self.decisions.studied[layer.name] = Studied(layer.static(), fit.pattern, fit.order)
+        if best.own_seconds is not None:
+            self.decisions.own_us[layer.name] = best.own_seconds * 1e6 * layer.times
         self.decisions.add(
             Decision(
                 layer=layer.name,

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from tvm_sparse.selection.break_even import Studied
     from tvm_sparse.selection.mask_picture import MaskPicture
 
-DENSE = ("dense", "winograd", "tiles", "shifts", *LIBRARIES)
+DENSE = (
+    *("dense", "winograd", "tiles", "shifts"),
+    *(chosen for chosen, library in LIBRARIES.items() if library.kind == "dense"),
+)
 """Names of the candidates that do not care for zeros."""
 
 _NAMED = 3
@@ -30,9 +33,10 @@ class Decision:
 
     ``chosen`` is ``"dense"``, ``"winograd"`` (dense, with fewer products), ``"tiles"`` (dense, by
     an engine for tiles), ``"shifts"`` (dense, lanes along pixels), ``"cublaslt"`` or ``"cudnn"``
-    (dense; that library computes it where it is there) or the name of a sparse format; ``reason``
-    says why in a sentence. ``dense_us`` is the time of the fastest dense way.
-    ``modelled_us`` is the time of what was chosen by the model of a GPU, all calls of the layer.
+    (dense; that library computes it where it is there), ``"cusparselt"`` (2:4, likewise) or the
+    name of a sparse format; ``reason`` says why in a sentence. ``dense_us`` is the time of the
+    fastest dense way. ``modelled_us`` is the time of what was chosen by the model of a GPU, all
+    calls of the layer.
     """
 
     layer: str
@@ -92,7 +96,8 @@ class Decisions:
     were made of. ``masks`` are corners of the masks by layer, ``studied`` further candidates with
     their modelled times. ``histories`` are the searches behind tuned kernels. ``rounding`` is there
     where the user asked for another precision. ``in_floats`` are the quantized
-    layers that multiply no bytes, as the target has no operators of them.
+    layers that multiply no bytes, as the target has no operators of them. ``own_us`` are the
+    modelled times of our own kernels for layers that a library was chosen for.
     """
 
     records: list[Decision] = field(default_factory=list)
@@ -104,11 +109,22 @@ class Decisions:
     histories: list[History] = field(default_factory=list)
     rounding: Rounding | None = None
     in_floats: list[str] = field(default_factory=list)
+    own_us: dict[str, float] = field(default_factory=dict)
 
     def add(self, decision: Decision) -> None:
         """Insert one record behind those of earlier layers."""
         last = len(self.places)
         bisect.insort(self.records, decision, key=lambda d: self.places.get(d.layer, last))
+
+    def give_back(self, layer: str, why: str) -> None:
+        """Record that our own kernel computes a layer that a library was chosen for, and why."""
+        for record in self.records:
+            library = LIBRARIES.get(record.chosen) if record.layer == layer else None
+            if library is not None:
+                told = record.reason.partition(f"by {library.name} ")[0].rstrip("; ")
+                asked = f"by our own kernel: {library.name} is not asked, since {why}"
+                record.reason = "; ".join(filter(None, [told, asked]))
+                record.chosen, record.modelled_us = library.ours, self.own_us.get(layer)
 
     @property
     def modelled_us(self) -> float | None:
@@ -121,7 +137,8 @@ class Decisions:
         phrases = [self._gain()]
         for chosen, library in LIBRARIES.items():
             asked = sum(record.chosen == chosen for record in self.records)
-            phrases += [f"{asked} dense by {library.name} where it is there"] if asked else []
+            told = f"{asked} {library.kind} by {library.name} where it is there"
+            phrases += [told] if asked else []
         phrases += [] if self.rounding is None else [self.rounding.phrase()]
         return "; ".join(filter(None, [*phrases, self.told_of_floats()]))
 

@@ -18,6 +18,7 @@ PARTS = {
     "papers": cases.papers,
     "depthwise": cases.depthwise,
     "convolutions": cases.convolutions,
+    "two_four": cases.two_four,
 }
 TUNING = 90.0
 """Seconds that a tuned case may take."""

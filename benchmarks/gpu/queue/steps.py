@@ -75,6 +75,7 @@ def steps(background: Background) -> tuple[Step, ...]:
                 ("papers", 3.0, "layers of the papers, mixed patterns, ours"),
                 ("depthwise", 1.0, "depthwise layers of mobile networks, ours"),
                 ("convolutions", 1.0, "convolutions of ResNet-50, ours"),
+                ("two_four", 1.0, "2:4 layers of transformers with many rows, ours"),
             )
         ),
         Step(

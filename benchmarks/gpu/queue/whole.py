@@ -21,6 +21,7 @@ SMALL = {
     "papers": lambda: [mends.TINY.case(1)],
     "depthwise": lambda: [Case("8x8x32", window((8, 32, 3, 1), 1, "float16"), "taps", TAPS)],
     "convolutions": lambda: [Case("8x8x16", window((8, 16, 3, 1), 1, "float16", 8), "none", 0.0)],
+    "two_four": lambda: [mends.TINY_TWO_FOUR.case(16)],
 }
 """What shows on a CPU whether a part runs."""
 

@@ -145,12 +145,9 @@ int failed(const Dnn& library, const Shape& s, Status status) {
 struct Operands {
   void *x, *w, *bias, *residual, *out, *workspace;
 
-  bool aligned(int epilogue) const {
-    bool all = true;
-    const void* read[] = {x, w, out, epilogue & kWithBias ? bias : out,
-                          epilogue & kWithResidual ? residual : out};
-    for (const void* place : read) all = all && reinterpret_cast<uintptr_t>(place) % kAligned == 0;
-    return all;
+  bool are_aligned(int epilogue) const {
+    return aligned(kAligned, x, w, out, epilogue & kWithBias ? bias : out,
+                   epilogue & kWithResidual ? residual : out);
   }
 };
 
@@ -203,7 +200,7 @@ void convolution(ffi::PackedArgs arguments, ffi::Any* result) {
   const bool mixed = arguments[next].cast<ffi::String>() != arguments[next + 1].cast<ffi::String>();
   next += 2;
   shape.epilogue = static_cast<int>(number());
-  shape.aligned = on.aligned(shape.epilogue);
+  shape.aligned = on.are_aligned(shape.epilogue);
   if (mixed) return;
   *result = int64_t{computed(library, shape, on)};
 }

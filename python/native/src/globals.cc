@@ -9,6 +9,7 @@
 #include "engine.h"
 #include "gpu.h"
 #include "team.h"
+#include "two_four.h"
 
 namespace tvm_sparse {
 namespace {
@@ -27,6 +28,9 @@ TVM_FFI_STATIC_INIT_BLOCK() {
   publish("tvm_sparse.blas.library", Function::FromTyped(blas_library));
   publish("tvm_sparse.dnn.convolution", Function::FromPacked(convolution));
   publish("tvm_sparse.dnn.library", Function::FromTyped(dnn_library));
+  publish("tvm_sparse.two_four.compressed", Function::FromTyped(compressed));
+  publish("tvm_sparse.two_four.linear", Function::FromTyped(two_four_linear));
+  publish("tvm_sparse.two_four.library", Function::FromTyped(two_four_library));
 }
 
 }  // namespace

@@ -63,12 +63,12 @@ void* opened(const Sought& sought, const Folders& folders, std::string* problem)
 }
 
 void start(const Sought& sought, const Functions& call, Found* found) {
-  found->path = path_of(reinterpret_cast<const void*>(call.version));
-  found->version = call.version();
+  found->path = path_of(reinterpret_cast<const void*>(call.status_name));
+  found->version = call.number();
   if (found->version < sought.oldest) {
     found->problem = "too old (" + std::to_string(found->version) + " in " + found->path +
                      "): version " + sought.versions + " is needed";
-  } else if (const Status status = call.create(&found->handle)) {
+  } else if (const Status status = call.begin(&found->handle)) {
     found->problem = std::string("does not start (") + call.status_name(status) + ")";
   }
 }

@@ -5,6 +5,7 @@
 #include <tvm/ffi/string.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <mutex>
 #include <string>
@@ -35,6 +36,10 @@ struct Functions {
   size_t (*version)() = nullptr;
   const char* (*status_name)(Status) = nullptr;
   Status (*create)(Handle*) = nullptr;
+
+  virtual ~Functions() = default;
+  virtual size_t number() const { return version(); }  // of the version
+  virtual Status begin(Handle* handle) const { return create(handle); }
 };
 
 // Functions of an open library, bound by their names.
@@ -109,6 +114,12 @@ class Plans {
   static constexpr size_t kMost = 4096;
   std::map<Shape, Plan> plans_;
 };
+
+// Whether addresses are multiples of so many bytes.
+template <typename... Addresses>
+bool aligned(size_t bytes, const Addresses*... addresses) {
+  return (... && (reinterpret_cast<uintptr_t>(addresses) % bytes == 0));
+}
 
 // Say on the standard error stream that our own kernel runs; returns 1.
 int not_computed(const Sought& sought, const std::string& what, const char* why);

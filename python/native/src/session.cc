@@ -10,6 +10,7 @@
 #include "inputs.h"
 #include "team.h"
 #include "threads.h"
+#include "two_four.h"
 #include "verification.h"
 
 namespace tvm_sparse {
@@ -32,6 +33,23 @@ ffi::Tensor kept(const ffi::Tensor& tensor, const std::vector<ffi::Tensor>& argu
 ffi::Function main_of(const ffi::Module& machine, bool seen) {
   auto stepped = seen ? machine->GetFunction("stepped") : ffi::Optional<ffi::Function>();
   return stepped.has_value() ? stepped.value() : machine->GetFunction("main").value();
+}
+
+// `weights`, and behind them what a library makes of them once. Functions of the program unpack one
+// each, for a moment. It wants a turn.
+std::vector<ffi::Tensor> prepared(const ffi::Module& module, std::vector<ffi::Tensor> weights) {
+  ffi::Module machine = new_machine(module, true);
+  const std::vector<ffi::AnyView> packed(weights.begin(), weights.end());
+  std::vector<ffi::Tensor> made;
+  while (auto unpack = machine->GetFunction("prepare" + std::to_string(made.size()))) {
+    ffi::Any dense;
+    apart(unpack.value()).CallPacked(packed.data(), static_cast<int32_t>(packed.size()), &dense);
+    made.push_back(compressed(dense.cast<ffi::Tensor>()));
+  }
+  // What was unpacked is not wanted any more.
+  if (!made.empty()) registered("vm.builtin.memory_manager.clear")();
+  weights.insert(weights.end(), made.begin(), made.end());
+  return weights;
 }
 
 }  // namespace
@@ -142,6 +160,7 @@ std::shared_ptr<const Program> open_artifact(const std::string& directory,
   if (gpu) {
     Turn turn(nullptr);
     for (ffi::Tensor& weight : weights) weight = copied(weight, kGpu);
+    weights = prepared(module, std::move(weights));
   }
   return std::make_shared<const Program>(
       Program{std::move(verified.manifest), module, std::move(weights)});

@@ -17,7 +17,7 @@ namespace tvm_sparse {
 struct Program {
   Manifest manifest;
   tvm::ffi::Module module;
-  std::vector<tvm::ffi::Tensor> weights;
+  std::vector<tvm::ffi::Tensor> weights;  // and what is made of them
 };
 
 class Session {

@@ -8,8 +8,12 @@ import pytest
 from benchmarks.gpu import libraries_fit
 from benchmarks.gpu.cases import convolutions
 from benchmarks.gpu.libraries_fit import fitted_library
-from tvm_sparse.selection.cuda.chip import DenseLibrary, Table, Windows, load
-from tvm_sparse.selection.cuda.library_time import convolution_seconds, dense_seconds
+from tvm_sparse.selection.cuda.chip import DenseLibrary, Quads, Table, Windows, load
+from tvm_sparse.selection.cuda.library_time import (
+    convolution_seconds,
+    dense_seconds,
+    two_four_seconds,
+)
 
 H200 = load("h200")
 TRUE = DenseLibrary("cuBLAS", 5e-6, 1.3, {"float32": 0.8, "float16": 0.6, "bfloat16": 0.6})
@@ -69,6 +73,39 @@ def test_convolutions_that_were_timed_correct_their_model(monkeypatch):
     assert (found.theirs, found.ours, found.measured) == (0.8, 1.7, True)
     monkeypatch.setattr(libraries_fit, "rows", lambda on, part: [])
     assert libraries_fit.windows_of(H200) == Windows()
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_2_4_layers_that_were_timed_are_fitted(count, monkeypatch):
+    true = Quads(step=8.0, part=0.7, measured=count >= libraries_fit.SIZES)
+    like = replace(H200, library=replace(H200.library, quads=true))
+    sizes = [(1024 * n, 2048 * n) for n in range(count, 0, -1)]
+
+    def row(rows, features, columns):
+        us = two_four_seconds((rows, features, columns), "float16", like) * 1e6
+        times = {"cusparselt 2:4": {"median_us": us}}
+        case = f"{features}x{columns}, float16, N={rows}, 2:4 50%"
+        return {
+            "case": case,
+            "rows": rows,
+            "features": features,
+            "columns": columns,
+            "times": times,
+        }
+
+    timed = [row(n, *size) for size in sizes for n in (16, 1024, 8192)]
+    late = {**row(64, 512, 512), "contaminated": {"cusparselt 2:4": "why"}}
+    parts = {"grid": timed, "two_four": [late]}
+    monkeypatch.setattr(libraries_fit, "rows", lambda on, part: parts.get(part, []))
+    found = libraries_fit.quads_of(H200)
+    assert found.measured == true.measured
+    assert (found.step, found.part) == pytest.approx((true.step, true.part), rel=0.02)
+    monkeypatch.setattr(libraries_fit, "rows", lambda on, part: [])
+    assert libraries_fit.quads_of(H200) == H200.library.quads
+
+
+def test_what_was_committed_of_2_4_follows_from_what_was_measured():
+    assert libraries_fit.quads_of(H200) == H200.library.quads
 
 
 def test_what_was_committed_is_near_what_was_measured():

@@ -38,6 +38,18 @@ def test_regret():
     assert all(one.taken in ("dense", "cublaslt") for one in found if one.case in late)
 
 
+def test_libraries_take_turns_as_they_were_measured():
+    """2:4 is ours for few rows, then dense and cuBLASLt's, then cuSPARSELt's."""
+    taken = {
+        int(one.case.split("N=")[1].split(",")[0]): one
+        for one in regrets(H200, FOUND)
+        if one.case.startswith("8192x8192, float16") and one.case.endswith("2:4 50%")
+    }
+    found = [taken[rows].taken for rows in (1, 32, 256, 4096)]
+    assert found == ["two_four", "two_four", "cublaslt", "cusparselt"]
+    assert all(taken[rows].factor == 1 for rows in (1, 32, 256, 4096))
+
+
 def test_a_tile_of_more_rows_stands_for_fewer():
     """What the compiler takes for eight rows was timed at sixteen, what it took before at eight."""
     (one,) = (r for r in regrets(H200, FOUND) if r.case == "8192x8192, float16, N=8, balanced 50%")

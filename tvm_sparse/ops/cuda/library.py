@@ -1,4 +1,4 @@
-"""Dense products and convolutions that a library may compute: stored as it and ours read them."""
+"""Products and convolutions that a library may compute: stored as it and ours read them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import tvm_ffi
 from tvm import s_tir, tirx
 
 from tvm_sparse.formats.dense import DenseFormat
+from tvm_sparse.formats.two_four import TwoFourFormat
 from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.cuda.dense_weights import DenseOperand, DenseRows
 from tvm_sparse.ops.cuda.multiply import multiplier
 from tvm_sparse.ops.cuda.tile import ThreadBlockTile, round_up, tiled
+from tvm_sparse.ops.cuda.two_four import SparseTensorCore, TwoFourOperand
 from tvm_sparse.ops.cuda.wgmma import WgmmaTile, wgmma_matrix
 from tvm_sparse.ops.emit import changed_block
 from tvm_sparse.ops.marks import LIBRARY
@@ -18,7 +20,8 @@ STORE = "store"
 """Name of the block that writes the result of a tiled product."""
 
 LINEAR, CONVOLUTION = "tvm_sparse.blas.linear", "tvm_sparse.dnn.convolution"
-"""The runtime's functions (``python/native/src/blas.h`` and ``dnn.h``)."""
+TWO_FOUR = "tvm_sparse.two_four.linear"
+"""The runtime's functions (``python/native/src/blas.h``, ``dnn.h`` and ``two_four.h``)."""
 
 
 def one_matrix(c: Contraction, tile: ThreadBlockTile) -> DenseFormat:
@@ -63,15 +66,34 @@ def convolution(
     return _marked(func, CONVOLUTION, numbers, planes=len(c.taps), least=least)
 
 
+def two_four(
+    c: Contraction, format: TwoFourFormat, tile: ThreadBlockTile, least: int = 0
+) -> tirx.PrimFunc:
+    """Return our product of 2:4 weights ``f(X, V, I, Y)`` with such a mark.
+
+    The library reads the weights in a form of its own, which is made of ours when a program begins.
+    """
+    func = tiled(c, TwoFourOperand(format, tile), tile, SparseTensorCore())
+    numbers = [c.features, c.columns]
+    return _marked(func, TWO_FOUR, numbers, least=least, tiles=(format.lanes, format.step))
+
+
 def _asking(func: tirx.PrimFunc, c: Contraction, format: DenseFormat, least: int) -> tirx.PrimFunc:
     return _marked(func, LINEAR, [c.features, c.columns, format.lanes], least=least)
 
 
 def _marked(
-    func: tirx.PrimFunc, function: str, numbers: list[int], *, planes: int = 0, least: int = 0
+    func: tirx.PrimFunc,
+    function: str,
+    numbers: list[int],
+    *,
+    planes: int = 0,
+    least: int = 0,
+    tiles: tuple[int, ...] = (),
 ) -> tirx.PrimFunc:
     """Return ``func`` with the mark."""
     mark = {"function": function, "numbers": numbers, "planes": planes, "least": least}
+    mark["tiles"] = list(tiles)
 
     def marked(block: s_tir.SBlock) -> s_tir.SBlock:
         if block.name_hint != STORE:

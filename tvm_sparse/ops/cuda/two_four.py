@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from tvm import tirx
+from tvm import te, tirx
 from tvm.script.ir_builder import tirx as T
 
-from tvm_sparse.formats.two_four import EDGE, HELD, LANES, TwoFourFormat
+from tvm_sparse.formats.two_four import EDGE, HELD, KEEP, LANES, QUAD, TwoFourFormat
 from tvm_sparse.ops.cuda import ptx
 from tvm_sparse.ops.cuda.multiply import EDGE as ROWS
 from tvm_sparse.ops.cuda.multiply import Extents, Instruction
 from tvm_sparse.ops.cuda.staging import pointer
 from tvm_sparse.ops.cuda.tile import ThreadBlockTile
 from tvm_sparse.ops.cuda.weights import PackedOperand
-from tvm_sparse.ops.marks import int64
+from tvm_sparse.ops.marks import flat, int64
 
 WORD = 2
 """Elements of 16 bits that a lane's word of metadata takes."""
@@ -92,3 +92,32 @@ def _place(lane: Any, high: Any, low: Any) -> tuple[Any, Any]:
     """
     row = high // 2 % 2 * 8 + lane % 4 * 2 + low
     return row, high // 4 * 16 + high % 2 * 8 + lane // 4
+
+
+def unpacked(format: TwoFourFormat, dtype: str) -> tirx.PrimFunc:
+    """Return ``f(V, I, W)``, which writes the matrix ``W`` (rows, columns) that is stored."""
+    extents = (format.lanes // EDGE, format.step // EDGE)
+    tiles = (format.row_blocks, format.steps)
+    sizes = (format.pieces * LANES * HELD, format.pieces * LANES)
+    v, i = (
+        te.placeholder(int64((*tiles, size)), kind, name)
+        for size, kind, name in zip(sizes, (dtype, "int32"), "VI", strict=True)
+    )
+
+    def element(row: Any, column: Any) -> Any:
+        tile = (row // format.lanes, column // format.step)
+        piece = (row % format.lanes // EDGE, column % format.step // EDGE)
+        half, high, g = row % EDGE // 16, row % 16 // 8, row % 8
+        chunk, quad, place = column % EDGE // 16, column % 16 // QUAD, column % QUAD
+        word = i[(*tile, flat([*piece, g, half, chunk], (*extents, 8, 2, 2)))]
+        columns = word >> (high * 16 + quad * QUAD).astype("int32")
+        lane = (*extents, 2, 8, 4, 2, 2, KEEP)
+        value = tirx.const(0, dtype)
+        for low in range(KEEP):
+            stored = v[(*tile, flat([*piece, half, g, quad, chunk, high, low], lane))]
+            found = (columns >> 2 * low & 3) == place.astype("int32")
+            value = tirx.Select(found, stored, value)
+        return value
+
+    w = te.compute(int64((format.rows, format.cols)), element, name="W")
+    return te.create_prim_func([v, i, w]).without_attr("global_symbol")

@@ -10,7 +10,7 @@ from tvm import tirx
 
 from tvm_sparse.base.numerics import FLOAT_SUMS
 from tvm_sparse.ops import ieee
-from tvm_sparse.ops.cuda.library import CONVOLUTION
+from tvm_sparse.ops.cuda.library import CONVOLUTION, LINEAR
 from tvm_sparse.ops.marks import LIBRARY
 from tvm_sparse.passes.graph.nests import Nest, is_load, nests_of
 
@@ -19,16 +19,16 @@ from tvm_sparse.passes.graph.nests import Nest, is_load, nests_of
 class LibraryCall:
     """A call of a library, and what is left for a kernel of ours behind it.
 
-    ``asked`` is the mark of the product: the runtime's function and its numbers. ``x``,
-    ``w``, ``bias`` and ``residual`` are parameters of the function (the last two: or None), ``out``
-    is what the call writes: its result, or an array that ``behind`` reads. Sums are rounded once
-    to ``dtype``, which is that of ``bias``, too, unless that must be ``narrowed``. Last of all may
-    be a ``relu``.
+    ``asked`` is the mark of the product: the runtime's function and its numbers. ``x``, the arrays
+    of ``weights``, ``bias`` and ``residual`` are parameters of the function (the last two: or
+    None), ``out`` is what the call writes: its result, or an array that ``behind`` reads. Sums are
+    rounded once to ``dtype``, which is that of ``bias``, too, unless that must be ``narrowed``.
+    Last of all may be a ``relu``.
     """
 
     asked: dict[str, Any]
     x: Any
-    w: Any
+    weights: tuple[Any, ...]
     out: Any
     behind: tuple[Nest, ...]
     bias: Any = None
@@ -41,6 +41,11 @@ class LibraryCall:
         return str(self.asked["function"]) == CONVOLUTION
 
     @property
+    def keeps_type(self) -> bool:
+        """Whether all that is read and written must have one type."""
+        return str(self.asked["function"]) != LINEAR
+
+    @property
     def dtype(self) -> str:
         """The result's dtype."""
         return str(self.out.dtype)
@@ -51,26 +56,32 @@ class LibraryCall:
         return self.bias is not None and str(self.bias.dtype) != self.dtype
 
 
+def asks(func: tirx.PrimFunc) -> bool:
+    """Whether a library is to compute a product of ``func``, if it can."""
+    return any(LIBRARY in nest.block.annotations for nest in nests_of(func) or ())
+
+
 def library_call(func: tirx.PrimFunc, *, with_bias: bool = True) -> LibraryCall | None:
     """Return what a library computes of ``func``; None if it has no product for one.
 
     What is behind the product goes into the call where a library computes the same: a bias, the
     conversion to the type of the input, a tensor that is added. A ReLU does where what it makes of
-    NaN is promised: behind convolutions. These have one type for all that is read and written.
+    NaN is promised: behind convolutions. These, and 2:4 products, have one type for all that is
+    read and written.
     """
     nests = nests_of(func)
     stores = [i for i, nest in enumerate(nests or ()) if LIBRARY in nest.block.annotations]
     if nests is None or len(stores) != 1:
         return None
     (at,) = stores
-    x, w = _multiplied(nests[:at])
+    x, *weights = _multiplied(nests[:at])
     asked = dict(nests[at].block.annotations[LIBRARY])
-    call = LibraryCall(asked, x, w, nests[at].written, tuple(nests[at + 1 :]))
-    if not (_is_param(func, call.x) and _is_param(func, call.w)):
+    call = LibraryCall(asked, x, tuple(weights), nests[at].written, tuple(nests[at + 1 :]))
+    if not all(_is_param(func, one) for one in (x, *weights)):
         return None
     while (longer := _absorbed(func, call, with_bias)) is not None:
         call = longer
-    if call.convolves and call.dtype != str(call.x.dtype):
+    if call.keeps_type and call.dtype != str(call.x.dtype):
         return None
     return replace(call, behind=_with_sources(nests, call))
 
@@ -79,7 +90,8 @@ def _multiplied(nests: list[Nest]) -> list[Any]:
     """Return activations and weights: what is staged, or what the product reads in place."""
     read = {n.block.name_hint: [region.source for region in n.block.reads] for n in nests}
     if "stage_x" in read:
-        return [read["stage_x"][0], read["stage_w"][0]]
+        staged = ("stage_x", "stage_w", "stage_v", "stage_i")
+        return [read[name][0] for name in staged if name in read]
     return read["contract"][:2]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import ml_dtypes  # noqa: F401  NumPy learns of bfloat16
@@ -10,15 +11,22 @@ import tvm
 from tvm import ir, relax, s_tir, tirx
 
 from tvm_sparse.base.memory import array_of
+from tvm_sparse.base.names import layer_of_array
 from tvm_sparse.ops.marks import LIBRARY
 from tvm_sparse.passes.graph.rewrite import Rewriter, constant, name_of, op_name, rewrite
-from tvm_sparse.passes.lower.library_calls import LibraryCall, library_call
+from tvm_sparse.passes.lower.library_calls import LibraryCall, asks, library_call
+from tvm_sparse.selection.decisions import Decisions
 
 ABSENT = -1
 """Place of a parameter that a call does not have."""
 
 
+NOT_ASKED = "its call has nothing of what is behind the product before the result is rounded"
+"""Why a library is not asked though it was chosen: convolutions and 2:4 products have one type."""
+
+
 @tvm.transform.module_pass(opt_level=0, name="PlanLibraryCalls")
+@dataclass(frozen=True)
 class PlanLibraryCalls:
     """Write into functions with a product for a library which parameters a call takes.
 
@@ -26,8 +34,11 @@ class PlanLibraryCalls:
     parameters, numbers, and the function of what is left behind the call
 
     A bias in single precision that is exact in the type of the result becomes one more parameter,
-    in that type: libraries take no other.
+    in that type: libraries take no other. Layers that no call can be made for are ours; the
+    ``decisions`` then say so.
     """
+
+    decisions: Decisions = field(default_factory=Decisions, repr=False)
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return ``mod`` with such functions."""
@@ -37,18 +48,36 @@ class PlanLibraryCalls:
             if isinstance(func, tirx.PrimFunc) and (call := library_call(func)) is not None
         }
         inexact = _inexact(mod, found)
-        functions = dict(mod.functions_items())
+        functions, planned = dict(mod.functions_items()), set[str]()
         for name, whole in found.items():
             call = library_call(mod[name], with_bias=False) if name in inexact else whole
             if call is not None:
+                planned.add(name)
                 del functions[mod.get_global_var(name)]
                 for new, func in _planned(mod[name], call, name).items():
                     renewed = ir.GlobalVar(new)
                     relax.expr._update_type(renewed, func.ty)
                     functions[renewed] = func
+        for layer in _unasked(mod, planned):
+            self.decisions.give_back(layer, NOT_ASKED)
         narrowed = {name: call for name, call in found.items() if call.narrowed}
         kept = {name: call for name, call in narrowed.items() if name not in inexact}
         return _calling(tvm.IRModule(functions, attrs=mod.attrs), found, kept) if found else mod
+
+
+def _unasked(mod: tvm.IRModule, planned: set[str]) -> set[str]:
+    """Return the layers of functions that are to ask a library, but have no plan for it."""
+    layers: set[str] = set()
+
+    def look(expr: relax.Expr) -> None:
+        name = expr.args[0].name_hint if op_name(expr) == "call_tir" else ""
+        if name and name not in planned and asks(mod[name]):
+            layers.update(layer_of_array(name_of(operand)) for operand in expr.args[1].fields)
+
+    for _name, func in mod.functions_items():
+        if isinstance(func, relax.Function):
+            relax.analysis.post_order_visit(func.body, look)
+    return layers
 
 
 def _planned(func: tirx.PrimFunc, call: LibraryCall, name: str) -> dict[str, tirx.PrimFunc]:
@@ -61,9 +90,11 @@ def _planned(func: tirx.PrimFunc, call: LibraryCall, name: str) -> dict[str, tir
     if call.narrowed:
         bias = tirx.decl_buffer(list(bias.shape), call.dtype, "narrow_bias")
         params.insert(len(params) - 1, bias)
-    places = [_place(params, one) for one in (call.x, call.w, bias, call.residual, call.out)]
-    attrs: dict[str, Any] = {**call.asked, "places": places, "dtype": call.dtype}
-    attrs["relu"] = int(call.relu)
+    weights = [_place(params, one) for one in call.weights]
+    x, *others = (_place(params, one) for one in (call.x, bias, call.residual, call.out))
+    attrs: dict[str, Any] = {**call.asked, "places": [x, weights[0], *others]}
+    attrs["dtype"] = call.dtype
+    attrs |= {"relu": int(call.relu), "weights": weights}
     functions = {}
     if call.behind:
         rest, behind = f"{name}_behind", _behind(func, call)

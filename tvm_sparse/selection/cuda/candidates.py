@@ -19,6 +19,7 @@ from tvm_sparse.selection.cuda import (
     depthwise_options,
     library_options,
     options,
+    two_four_options,
 )
 from tvm_sparse.selection.cuda.chip import Chip, chip
 from tvm_sparse.selection.cuda.library_time import faster_library
@@ -42,6 +43,7 @@ def balanced_candidates(c: Contraction, scan: Scan, target: Target) -> Iterator[
     yield from _candidates(c, scan, target, bank_options.balanced)
     if c.numerics.bits < SUM_BITS:
         yield from _candidates(c, scan, target, options.two_four)
+        yield from two_four_options.candidates(c, scan, target)
 
 
 def block_candidates(c: Contraction, scan: Scan, target: Target) -> Iterator[Candidate | str]:

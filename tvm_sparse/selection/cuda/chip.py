@@ -91,11 +91,24 @@ class Windows:
 
 
 @dataclass(frozen=True)
+class Quads:
+    """What cuSPARSELt's 2:4 products take: ``step`` clocks a column, or ``part`` of the peak.
+
+    The peak is that of sparse tensor cores, twice the dense one. Where layers of several sizes
+    were ``measured``, these are fitted to them; else to one of 8192 x 8192 on an H200.
+    """
+
+    step: float = 0.0
+    part: float = 1.0
+    measured: bool = False
+
+
+@dataclass(frozen=True)
 class DenseLibrary:
-    """What the dense library of a chip takes.
+    """What the dense library of a chip takes, and others.
 
     Numbers are as in :class:`Costs`, ``parts`` those of peaks by dtype. A chip that was measured
-    has a ``table``, too, and its own ``windows``.
+    has a ``table``, too, and its own ``windows`` and ``quads``.
     """
 
     name: str
@@ -104,6 +117,7 @@ class DenseLibrary:
     parts: dict[str, float]
     table: Table | None = None
     windows: Windows = Windows()
+    quads: Quads = Quads()
 
 
 @dataclass(frozen=True)
@@ -159,6 +173,8 @@ def load(name: str) -> Chip:
     table, windows = own_times.get("table"), own_times.get("windows", {})
     numbers = {**costs["library"], "table": Table(**table) if table else None}
     numbers["windows"] = Windows(**windows)
+    quads = Quads(**costs["library"]["quads"])
+    numbers["quads"] = quads if giver == name else replace(quads, measured=False)
     library = DenseLibrary(**numbers)
     own = {field.name: costs[field.name] for field in fields(Costs)}
     return Chip(**{**facts, "costs": Costs(**own), "library": library, "measured": giver == name})

@@ -1,4 +1,7 @@
-"""A dense product that cuBLASLt computes where it is there, and a tile of ours elsewhere."""
+"""A dense product that cuBLASLt computes where it is there, and a tile of ours elsewhere.
+
+What is said of a library's candidates, and when they are asked, is here for all of them.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ from tvm_sparse.selection.cuda.option import Option
 from tvm_sparse.selection.cuda.tile_demand import Staging
 from tvm_sparse.selection.cuda.tile_option import stored_demand
 from tvm_sparse.selection.cuda.wgmma_option import fastest, matrix_options
-from tvm_sparse_runtime.libraries import CUBLASLT, LIBRARIES
+from tvm_sparse_runtime.libraries import CUBLASLT, CUDNN, CUSPARSELT, LIBRARIES
 
 FEW = 16
 """Rows of activations up to which a layer is ours: whoever computes it waits for its weights."""
@@ -38,6 +41,12 @@ TAKEN_FIRST = 1.001
 FAR = 2.6
 """How many times as long as cuBLAS cuBLASLt took in fp32, at most (on an H200, 16 to 256 rows). The
 table has the faster of both. In 16 bits it is 1.33 at most, and 1 in the median."""
+
+UNMEASURED = {
+    CUDNN: "never measured alone",
+    CUSPARSELT: "timed with one layer alone",
+}
+"""What is said of libraries that were not timed with layers of several sizes."""
 
 VECTOR = 8
 """Columns and features are whole vectors of 16 bytes: what a library's fastest kernels want."""
@@ -112,7 +121,18 @@ def margin(c: Contraction, name: str, on: Chip) -> float:
         return 1.0
     if name == CUBLASLT or bits_of(c.dtype) == SUM_BITS:
         return clearly(c.dtype)
-    return on.margin if on.library.windows.measured else MARGINS[False]
+    return unclear(name, on)
+
+
+def unclear(name: str, on: Chip) -> float:
+    """Return how many times faster what is called ``name`` must be modelled than what is dense."""
+    return on.margin if is_measured(name, on) else MARGINS[False]
+
+
+def is_measured(name: str, on: Chip) -> bool:
+    """Whether layers of several sizes by a library were timed on a chip."""
+    known = {CUDNN: on.library.windows.measured, CUSPARSELT: on.library.quads.measured}
+    return known.get(name, True)
 
 
 def own_windows(c: Contraction, on: Chip) -> float:
@@ -125,30 +145,37 @@ def clearly(dtype: str) -> float:
     return FAR if bits_of(dtype) == SUM_BITS else FASTER
 
 
-def candidate(c: Contraction, option: Option, ours: float, on: Chip) -> Candidate:
-    """Return what a library computes as a candidate; ``ours`` are the seconds of our own.
+def candidate(
+    c: Contraction, option: Option, ours: float, on: Chip, dense: float | None = None
+) -> Candidate:
+    """Return what a library computes as a candidate; ``ours`` are the seconds of our own kernel.
 
-    Their times follow from measured ones, as far as there are any. A layer of open rows counts as
-    a little faster than ours.
+    ``dense`` are those of our dense one, if that is another. Times follow from measured ones, as
+    far as there are any. A layer of open rows counts as a little faster than ours. One that is not
+    clearly faster than ours counts as no faster than dense.
     """
     known, time = model.is_known(c), option.seconds
-    name, windows = LIBRARIES[option.name].name, on.library.windows
-    timed, counted = on.library.name, "rows"
+    name, least = LIBRARIES[option.name].name, margin(c, option.name, on)
+    timed, counted = on.library.name, "items" if option.name == CUDNN else "rows"
     if option.name != CUBLASLT:
-        timed, counted = name if windows.measured else f"never measured alone: {name}", "items"
-        ours *= own_windows(c, on) if known else 1.0
+        timed = name if is_measured(option.name, on) else f"{UNMEASURED[option.name]}: {name}"
+    if option.name == CUDNN and known:
+        ours *= own_windows(c, on)
     theirs = f"{timed} and a kernel behind it {option.seconds * 1e6:.1f} us"
     told = f"where it is there ({theirs}, ours {ours * 1e6:.1f} us by the model)"
     if not known:
         told, time = f"from {option.least} {counted} on, where it is there", ours / TAKEN_FIRST
+    dense = ours if dense is None else dense
+    cost = time / dense if ours >= least * time or not known else max(1.0, time / dense)
     return Candidate(
         option.name,
         option.format,
         option.build(),
         option.work,
-        time / ours,
+        cost / option.work,
         seconds=time,
-        margin=margin(c, option.name, on),
+        margin=least,
+        own_seconds=ours,
         rival=f"by {name} {told}, by our own kernel elsewhere",
     )
 

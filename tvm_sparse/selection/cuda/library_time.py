@@ -22,6 +22,10 @@ CHANNELS = 8
 FASTER = 1.1
 """How many times faster a library must be modelled to be named."""
 
+QUADS, STORED = 8, 9 / 16
+"""Rows of activations of which cuSPARSELt takes multiples; its bytes of 2:4 weights over those of
+dense ones."""
+
 
 Size = tuple[int, int, int]
 """Rows of activations, features and columns."""
@@ -64,6 +68,23 @@ def convolution_seconds(c: Contraction, on: Chip) -> float:
     size = (known_rows(c.lead), c.features, channels * math.prod(c.taps))
     nbytes = activation_bytes(c) + math.prod(c.matrix_shape) * bits_of(c.dtype) / 8
     return on.library.windows.theirs * _seconds(size, nbytes, c.dtype, on, on.library)
+
+
+def two_four_seconds(size: Size, dtype: str, on: Chip) -> float:
+    """Return the modelled time of cuSPARSELt's 2:4 product, of 16-bit numbers.
+
+    Rows that fill up no multiple of :data:`QUADS` are a second product, of as many.
+    """
+    rows, features, columns = size
+    quads, rest = on.library.quads, rows % QUADS
+    filled = rows - rest
+    nbytes = (filled * (features + columns) + STORED * features * columns) * bits_of(dtype) / 8
+    peak = 2 * on.peaks[dtype] * quads.part
+    products = filled * features * columns / (on.sms * on.clock * peak)
+    reading = on.library.memory * nbytes / on.bandwidth
+    working = slower(products, quads.step * columns / on.clock)
+    own = on.library.launch + slower(reading, working) if filled else 0.0
+    return own + (two_four_seconds((QUADS, features, columns), dtype, on) if rest else 0.0)
 
 
 def modelled_seconds(size: Size, dtype: str, on: Chip, library: DenseLibrary) -> float:

@@ -124,13 +124,8 @@ def two_four(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | st
     if (most := TwoFourFormat.most(scan.weight)) > KEEP:
         yield f"two_four: {most} of {QUAD} neighbouring columns are kept, at most {KEEP} fit"
         return
-    on, whole = (
-        chip(target),
-        TwoFourFormat(*c.matrix_shape, lanes=QUAD_LANES[0], step=TWO_FOUR_STEP),
-    )
-    staging = staging_of(whole, c.dtype)
-    tile = model.choose_tile(c, staging, on, features=QUAD_LANES, step=TWO_FOUR_STEP)
-    format = TwoFourFormat(*c.matrix_shape, lanes=tile.features, step=tile.columns)
+    on = chip(target)
+    format, tile = quads(c, on)
     weights, kernel = TwoFourOperand(format, tile), SparseTensorCore()
     own = tile_option(
         "two_four",
@@ -142,3 +137,13 @@ def two_four(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | st
         kernel="2:4 tile",
     )
     yield fastest(own, two_four_options(c, target))
+
+
+def quads(
+    c: Contraction, on: Chip, *, whole: bool = False
+) -> tuple[TwoFourFormat, ThreadBlockTile]:
+    """Return how 2:4 weights are stored, and the tile; ``whole``: the reduction is not cut."""
+    most = TwoFourFormat(*c.matrix_shape, lanes=QUAD_LANES[0], step=TWO_FOUR_STEP)
+    staging = staging_of(most, c.dtype)
+    found = model.choose_tile(c, staging, on, features=QUAD_LANES, step=TWO_FOUR_STEP, whole=whole)
+    return TwoFourFormat(*c.matrix_shape, lanes=found.features, step=found.columns), found
