@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -28,6 +29,7 @@ from tvm_sparse.frontends.program.cuda_autocast import surrounding
 from tvm_sparse.frontends.program.exported import from_exported
 from tvm_sparse.frontends.program.open_forms import OpenForms
 from tvm_sparse.frontends.program.tensor_places import TensorPlaces
+from tvm_sparse.frontends.program.told_ranges import told_begins
 from tvm_sparse.frontends.quiet import quiet
 from tvm_sparse.frontends.structure import structure_of
 from tvm_sparse_runtime.structure import leaves
@@ -79,7 +81,9 @@ def from_module(
     copy = inference_copy(module)
     with quiet(), torch.no_grad(), surrounding():
         program = exported(copy, (args, named), dynamic_shapes)
-    return from_exported(program, names_of(program, dynamic_shapes))
+    model = from_exported(program, names_of(program, dynamic_shapes))
+    begins = told_begins(model, _least(dynamic_shapes))
+    return replace(model, ranges=(*model.ranges, *begins))
 
 
 def exported(module: nn.Module, call: Call, shapes: Any) -> torch.export.ExportedProgram:
@@ -117,6 +121,13 @@ def _open_from_one(program: torch.export.ExportedProgram, shapes: Any) -> None:
     for symbol, limits in program.range_constraints.items():
         if limits.lower == 2:
             program.range_constraints[symbol] = ValueRanges(1, limits.upper)
+
+
+def _least(shapes: Any) -> dict[str, int]:
+    """Return the least size of each plain dimension of ``shapes``: one, where none is given."""
+    every = pytree.tree_leaves(shapes, is_leaf=lambda x: isinstance(x, Dim))
+    dims = [dim for dim in every if isinstance(dim, Dim) and not hasattr(dim, "root")]
+    return {dim.__name__: max(1, dim.min) for dim in dims}
 
 
 def names_of(program: torch.export.ExportedProgram, shapes: Any) -> list[dict[int, str]] | None:

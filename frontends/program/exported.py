@@ -136,7 +136,8 @@ def _imported(
     wrap_negative_indices(program, tensors)
     refuse_decided_shapes(program)
     _drop_constant_outputs(program)
-    asserted = [*asserted_last(program), *assert_conditions(program, conditions)]
+    left = assert_conditions(program, conditions)
+    asserted = [*asserted_last(program), *left]
     with blocks_ended(importer, "block_builder"):
         module = importer.from_exported_program(_view(program, tensors), True, False, False, None)
     if importer.multiples:
@@ -151,7 +152,7 @@ def _imported(
     }
     model = build(module, weights, names, asserted)
     ranges = told_ranges(model, program, narrowing)
-    model = replace(model, notes=notes, uncast=uncast, ranges=ranges)
+    model = replace(model, notes=notes, uncast=uncast, ranges=(*ranges, *left))
     _check_outputs(model, program)
     if is_flat(structure, [spec.name for spec in model.inputs]):
         return model

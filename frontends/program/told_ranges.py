@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -36,6 +36,19 @@ def told_ranges(
             why = ", ".join(dict.fromkeys(found))
             phrases.append(f"{named[symbol]} is {limits}: other sizes are another model ({why})")
     return tuple(phrases)
+
+
+def told_begins(model: Model, least: Mapping[str, int]) -> tuple[str, ...]:
+    """Return a phrase for each extent of ``model`` that begins behind its ``least`` size.
+
+    Extents that ``model.ranges`` already tells of are left out.
+    """
+    told = {phrase.split(" is ")[0] for phrase in model.ranges}
+    return tuple(
+        f"{name} is at least {low}: for smaller sizes it is another model, or does not run"
+        for name, (low, _) in model.bounds.items()
+        if name in least and low > least[name] and name not in told
+    )
 
 
 def _names(model: Model, program: torch.export.ExportedProgram) -> Iterator[tuple[Any, str]]:

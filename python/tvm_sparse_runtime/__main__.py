@@ -71,6 +71,7 @@ def _run(options: argparse.Namespace) -> str:
         "inputs": [spec.to_json() for spec in library.inputs],
         "outputs": [spec.to_json() for spec in library.outputs],
         "threads": library.threads or engine.function("tvm_sparse.threads_used")(),
+        "ranges": [*library.ranges],
         "libraries": [*library.libraries],
         "programs": programs.lines(verification.read_manifest(library.path), library.manifest),
         "load_ms": (time.perf_counter() - begin) * 1e3,
@@ -81,7 +82,8 @@ def _run(options: argparse.Namespace) -> str:
         )
     lines = [f"{library.path}", *(f"  input  {spec}" for spec in library.inputs)]
     lines += [f"  output {spec}" for spec in library.outputs]
-    lines += [f"  {line}" for line in (*record["programs"], *library.libraries)]
+    told = (*library.ranges, *record["programs"], *library.libraries)
+    lines += [f"  {line}" for line in told]
     if options.input:
         arrays = [read_array(name) for name in options.input]
         inputs = arguments(arrays, library.inputs, library.outputs)

@@ -32,6 +32,8 @@ class Library(Session):
         The artifact's directory.
     manifest
         What it says about itself.
+    ranges
+        Why open extents have narrower bounds than were asked for, a phrase each.
     libraries
         A line for each library of the GPU's maker that layers ask: its version and file, or why our
         own kernels run instead.
@@ -58,7 +60,7 @@ class Library(Session):
             structure=manifest.structure,
             unaligned=manifest.unaligned,
         )
-        self.path, self.manifest = path, manifest
+        self.path, self.manifest, self.ranges = path, manifest, manifest.ranges
         self.libraries = libraries.used(manifest.decisions)
         self.place: Any = None
 

@@ -16,9 +16,9 @@ FILE_NAME = "manifest.json"
 REFRESH_FILE = "refresh.json"
 """The graph of a refreshable artifact, one of its files."""
 FORMAT = "tvm-sparse artifact"
-FORMAT_VERSIONS = (2, 3, 4, 5, 6)
+FORMAT_VERSIONS = (2, 3, 4, 5, 6, 7)
 """What this release reads. It writes the lowest that has all fields in use."""
-NEWER_FIELDS = {"alternatives": 3, "structure": 4, "unaligned": 5}
+NEWER_FIELDS = {"alternatives": 3, "structure": 4, "unaligned": 5, "ranges": 7}
 """The version that has brought a field; all others are in version 2."""
 DECIDED = 6
 """The version whose alternatives have decisions of their own."""
@@ -130,6 +130,8 @@ class Manifest:
         How inputs and outputs are nested; None if they are not.
     unaligned
         Numbers of the inputs that may begin on any multiple of their elements' size, in order.
+    ranges
+        Why an open extent has narrower bounds than were asked for, a phrase each.
     """
 
     versions: Mapping[str, str]
@@ -146,6 +148,7 @@ class Manifest:
     alternatives: tuple[Alternative, ...] = ()
     structure: Structure | None = None
     unaligned: tuple[int, ...] = ()
+    ranges: tuple[str, ...] = ()
 
     def programs(self) -> tuple[Manifest, ...]:
         """Return the manifest for each library: its own first, then those of alternatives."""
@@ -172,10 +175,12 @@ class Manifest:
         used = [version for key, version in NEWER_FIELDS.items() if body[key]]
         if any(one.decisions is not None for one in self.alternatives):
             used.append(DECIDED)
-        else:
-            for alternative in body["alternatives"]:
-                del alternative["decisions"]
         version = max(used, default=FORMAT_VERSIONS[0])
+        for alternative in body["alternatives"]:
+            if version < DECIDED:
+                del alternative["decisions"]
+            elif alternative["decisions"] is None:
+                alternative["decisions"] = body["decisions"]
         later = {key for key, since in NEWER_FIELDS.items() if since > version}
         kept = {key: value for key, value in body.items() if key not in later}
         return {"format_version": version, **kept}

@@ -246,4 +246,5 @@ _NEWER: dict[str, fields.Check] = {
     "alternatives": _alternatives(),
     "structure": parsed_structure,
     "unaligned": fields.sequence(fields.integer(0)),
+    "ranges": fields.sequence(fields.text),
 }

@@ -217,6 +217,9 @@ def test_a_range_begins_where_windows_fit():
     for size in (20, 21, 31, 80):
         x = torch.rand(size, 4)
         torch.testing.assert_close(library(x), model(x))
+    assert library.ranges == (
+        "n is at least 20: for smaller sizes it is another model, or does not run",
+    )
     with pytest.raises(TensorError, match="n = 20 to 80"):
         library(torch.rand(19, 4))
     with pytest.raises(ts.InputError, match=r"pass .*Dim\('n', min=20, max=80\)"):
@@ -289,6 +292,8 @@ def test_what_code_of_the_model_asks_of_multiples_is_asserted():
     model = Apply(lambda x: x * 2 if x.shape[0] % 3 else x + 1)
     shapes = ({0: Dim("n", min=1, max=40)},)
     library = ts.compile(model, (torch.rand(8, 4),), dynamic_shapes=shapes, config=CONFIG)
+    (told,) = library.ranges
+    assert told.endswith("traced where (x.shape[0] % 3) != 0; compile apart what is not")
     for size in (1, 2, 7, 40):
         x = torch.rand(size, 4)
         torch.testing.assert_close(library(x), model(x))

@@ -11,7 +11,9 @@ from torch import nn
 from torch.export import Dim
 
 import tvm_sparse as ts
+from tvm_sparse.report.html import render, render_artifact
 from tvm_sparse_runtime import load
+from tvm_sparse_runtime.__main__ import main as describe
 from tvm_sparse_runtime.errors import SparseRuntimeError
 
 CONFIG = ts.Config(measure=False, cache=False, tuned=False)
@@ -93,7 +95,7 @@ def test_a_refusal_names_the_line_and_the_extents():
         library(torch.randn(5, 5, 8))
 
 
-def test_a_branch_that_one_alone_takes():
+def test_a_branch_that_one_alone_takes(tmp_path, capsys):
     opened = {"x": {1: Dim("t")}}
     model = Decides(CONDITIONS["one"])
     library = ts.compile(model, torch.randn(3, 4, 8), dynamic_shapes=opened, config=CONFIG)
@@ -103,6 +105,12 @@ def test_a_branch_that_one_alone_takes():
     place = r"\(test_conditions.py, line \d+\)"
     assert re.fullmatch(rf"t is at least 2: other sizes are another model {place}", told)
     assert told in library.verdict()
+    path = library.export(tmp_path / "a.tvms")
+    assert load(path).ranges == library.ranges
+    assert describe([str(path)]) == 0
+    assert f"  {told}\n" in capsys.readouterr().out
+    assert told in render(library, library.kernels)
+    assert told in render_artifact(load(path).manifest, "of an artifact")
 
 
 def test_a_range_that_an_operator_narrows_is_told():

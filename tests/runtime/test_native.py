@@ -247,6 +247,16 @@ def test_numbers_of_inputs_that_both_refuse(tmp_path, numbers):
     assert "unaligned" in native.last_error()
 
 
+@pytest.mark.parametrize("phrases", [[1], None, {}])
+def test_ranges_that_both_refuse(tmp_path, phrases):
+    path = shutil.copytree(stored.path(7), tmp_path / "a.tvms")
+    changed(path, ranges=phrases)
+    with pytest.raises(rt.RuntimeArtifactError):
+        rt.load(path)
+    assert native.opened(path)[0] == native.BAD_ARTIFACT
+    assert "ranges" in native.last_error()
+
+
 def test_where_inputs_begin_belongs_to_the_code(tmp_path):
     path = shutil.copytree(stored.path(5), tmp_path / "a.tvms")
     changed(path, unaligned=[])

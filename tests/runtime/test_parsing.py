@@ -1,4 +1,5 @@
 import copy
+import dataclasses
 import json
 
 import pytest
@@ -45,7 +46,7 @@ def test_round_trip():
     assert parse(manifests.signed(BODY)) == manifests.manifest()
 
 
-@pytest.mark.parametrize("version", [0, 1, 7, "1", None, True, 2.0])
+@pytest.mark.parametrize("version", [0, 1, 8, "1", None, True, 2.0])
 def test_unknown_format_version(version):
     body = {"format": BODY["format"], "format_version": version, "anything": "else"}
     with pytest.raises(RuntimeArtifactError, match="format version"):
@@ -127,6 +128,25 @@ def test_alternatives_that_do_not_fit(version, other, message):
     body = {**BODY, **NEWER, "format_version": version, "alternatives": [other]}
     with pytest.raises(RuntimeArtifactError, match=message):
         parse(manifests.signed(body))
+
+
+def test_ranges_of_extents():
+    other = {**OTHER, "decisions": []}
+    newer = {**NEWER, "format_version": 7, "ranges": ["n is at least 2"], "alternatives": [other]}
+    loaded = parse(manifests.signed({**BODY, **newer}))
+    assert loaded.ranges == ("n is at least 2",)
+    assert json.loads(loaded.to_bytes())["format_version"] == 7
+    assert parse(loaded.to_bytes()) == loaded
+    with pytest.raises(RuntimeArtifactError, match="text"):
+        parse(manifests.signed({**BODY, **newer, "ranges": [1]}))
+    with pytest.raises(RuntimeArtifactError, match="only the keys"):
+        parse(manifests.signed({**BODY, **newer, "format_version": 6}))
+
+
+def test_ranges_beside_alternatives_without_decisions():
+    alone = parse(manifests.signed({**BODY, **NEWER, "format_version": 5, "alternatives": [OTHER]}))
+    told = parse(dataclasses.replace(alone, ranges=("n is at least 2",)).to_bytes())
+    assert told.programs()[1].decisions == alone.decisions
 
 
 def test_alternatives_without_decisions_share_the_first_ones():

@@ -53,6 +53,7 @@ for version, cpus in stored.TARGETS.items():
         alternatives=others,
         structure=stored.STRUCTURES.get(version),
         unaligned=unaligned,
+        ranges=stored.RANGES.get(version, ()),
     )
     (y,) = load(stored.path(version)).run(stored.X)
     np.save(stored.path(version).with_suffix(".npy"), y)

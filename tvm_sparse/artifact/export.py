@@ -50,6 +50,7 @@ def export(
     bounds: Bounds | None = None,
     structure: Structure | None = None,
     unaligned: Sequence[int] = (),
+    ranges: Sequence[str] = (),
     ptx: bool = False,
     force: bool = False,
     sign: trust.Key | None = None,
@@ -81,6 +82,8 @@ def export(
         How inputs and outputs are nested; None if they are not.
     unaligned
         Numbers of the inputs that may begin on any multiple of their elements' size.
+    ranges
+        Why extents have narrower bounds than were asked for, a phrase each.
     ptx
         Hold PTX for the emulated driver instead of a GPU's machine code.
     force
@@ -118,6 +121,7 @@ def export(
         "threads": threads,
         "structure": structure,
         "unaligned": tuple(unaligned),
+        "ranges": tuple(ranges),
     }
     with written(directory) as place:
         decided = [tuple(program.decisions) for program in programs]

@@ -34,7 +34,7 @@ class Library:
     :meth:`export` writes a directory that ``tvm_sparse_runtime.load`` opens without compiler or
     torch. ``slow`` says which kernels have no operator of ours and take long: measured, or by a
     model where nothing is measured. ``ranges`` says which open extents have a narrower range than
-    was asked for, and what in the model's code asks for it.
+    was asked for, or sizes that are refused, and what in the model's code asks for it.
 
     It can be copied, pickled and saved with ``torch.save``: another process with the same releases
     runs it, on a CPU that has what it was compiled for.
@@ -205,6 +205,7 @@ class Library:
             bounds=self.bounds,
             structure=self.structure,
             unaligned=self._all_unaligned(),
+            ranges=self.ranges,
             force=force,
             ptx=ptx,
             sign=sign,

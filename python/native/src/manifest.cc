@@ -174,7 +174,7 @@ std::vector<Code> programs(const Field& body) {
   check_order(body.at("weights"), result.front().weights);
   if (!body.value.find("alternatives")) return result;
   std::vector<const char*> keys{"target", "library", "code", "weights"};
-  if (body.at("format_version").value.text == "6") keys.push_back("decisions");
+  if (body.at("format_version").value.text >= "6") keys.push_back("decisions");
   for (const Field& item : body.at("alternatives").items()) {
     item.keys(keys);
     check_decisions(item);
@@ -191,10 +191,10 @@ void check_format(const Field& body) {
   }
   const json::Value* version = body.value.find("format_version");
   bool known = version && version->kind == json::Kind::kNumber && version->text.size() == 1 &&
-               version->text >= "2" && version->text <= "6";
+               version->text >= "2" && version->text <= "7";
   if (!known) {
     throw bad_artifact(body.where,
-                       "format version " + (version ? json::canonical(*version) : "none"), "2 to 6",
+                       "format version " + (version ? json::canonical(*version) : "none"), "2 to 7",
                        "install the release of tvm-sparse that wrote it, or export it again");
   }
 }
@@ -238,6 +238,7 @@ Manifest parse_manifest(const std::string& document, const std::string& where) {
   if (format != "2") keys.push_back("alternatives");
   if (format >= "4") keys.push_back("structure");  // one digit: compared as a number
   if (format >= "5") keys.push_back("unaligned");
+  if (format >= "7") keys.push_back("ranges");
   body.keys(keys);
   Manifest result;
   body.at("versions").keys({"tvm", "tvm_ffi", "tvm_sparse"});
@@ -253,6 +254,9 @@ Manifest parse_manifest(const std::string& document, const std::string& where) {
     result.threads = static_cast<int>(body.at("threads").integer(1, 4096));
   }
   check_decisions(body);
+  if (format >= "7") {
+    for (const Field& phrase : body.at("ranges").items()) phrase.text();
+  }
   result.programs = programs(body);
   return result;
 }
