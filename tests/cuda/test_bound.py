@@ -13,6 +13,7 @@ import torch
 import tvm_sparse as ts
 from tests.cuda.kernels import needs_nvrtc
 from tests.cuda.test_native_callers import on_streams
+from tests.cuda.test_two_four_library import Perceptron, pruned
 from tvm_sparse.base.targets import parse_target
 from tvm_sparse.emulation.process import environment
 
@@ -143,6 +144,31 @@ def test_it_outlives_its_library(run, model):
         "del library, x; gc.collect(); print(json.dumps([read(bound())]))"
     )
     np.testing.assert_array_equal(found, wanted(model, inputs(1))[0])
+
+
+@pytest.mark.grid
+def test_weights_that_a_library_compressed_outlive_their_library(run, tmp_path):
+    class Halves(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = pruned(Perceptron().half())
+
+        def forward(self, x):
+            return self.layers(x.half()).float()
+
+    model, config = Halves(), ts.Config(force={"*": "cusparselt"})
+    library = ts.compile(model, (torch.zeros(ROWS, WIDE),), target=TARGET, config=config)
+    path = library.export(tmp_path / "two_four.tvms", ptx=True)
+    found, calls = run(
+        f"import gc; library = rt.load({str(path)!r})\n"
+        "x = on_gpu(numpy.array(arrays[0], 'float32')); bound = library.bind(x); found = []\n"
+        "del library; gc.collect(); said = []\n"
+        "for array in arrays:\n"
+        "    fill(x, array); said = lines(bound); found.append(read(bound()))\n"
+        "print(json.dumps([found, said]))"
+    )
+    np.testing.assert_array_equal(found, wanted(model, inputs()))
+    assert calls == ["stream 0 graph", "launch graph"]
 
 
 def test_a_call_is_one_graph_on_the_stream_of_its_caller(run):

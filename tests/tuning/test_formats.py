@@ -12,12 +12,13 @@ import tvm_sparse as ts
 from tests.kernels import host, integers, keep_of_bank
 from tests.tuning.fakes import FakeMeasurer
 from tests.tuning.test_recorded import network
+from tvm_sparse.base.numerics import Numerics
 from tvm_sparse.base.targets import parse_target
 from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.program.tune import tasks_of
 from tvm_sparse.schedules.rule import first_schedule
-from tvm_sparse.selection.candidates import sparse_candidates
+from tvm_sparse.selection.candidates import dense_candidates, sparse_candidates
 from tvm_sparse.selection.choose import Choice
 from tvm_sparse.selection.layer import Layer
 from tvm_sparse.tuning.database import Database
@@ -61,6 +62,19 @@ def test_formats_near_to_the_chosen_one_are_tasks():
 )
 def test_a_layer_that_has_no_choice_has_none(contraction, config):
     assert names([choice(contraction=contraction)], config) == []
+
+
+@pytest.mark.parametrize("chosen", ["cublaslt", "cusparselt"])
+def test_a_layer_that_a_library_computes_is_compared_with_ours(chosen):
+    """What is tuned is our own: formats near to the library's modelled time."""
+    on, half = parse_target("cuda:sm_90").target, Numerics.uniform("float16")
+    c = Contraction((4096,), 2048, 2048, numerics=half)
+    weight = keep_of_bank(np.random.default_rng(0), c.matrix_shape, 2).astype("float16")
+    layer = Layer("fc", "linear", c, weight)
+    every = [*dense_candidates(c, on), *sparse_candidates(c, Scan(weight), on)]
+    (found,) = (one for one in every if not isinstance(one, str) and one.name == chosen)
+    taken = [(layer, Choice(found, {}))]
+    assert not {t.name for t in format_tasks(taken, on, ts.Config())} & {"fc as cublaslt"}
 
 
 def test_equal_layers_are_one_task_with_valid_arguments():

@@ -123,5 +123,5 @@ def _rivals(layer: Layer, choice: Choice, target: Target, config: Config) -> lis
     found = {c.name: c for c in every if isinstance(c, Candidate) and c.name not in LIBRARIES}
     costs = choice.times or {name: c.cost for name, c in found.items()}
     chosen = choice.candidate.name
-    limit = WITHIN * costs[chosen]
+    limit = WITHIN * costs.get(chosen, choice.candidate.cost)
     return [c for n, c in found.items() if n != chosen and costs.get(n, limit + 1) <= limit]
