@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 
 import tvm_sparse as ts
 from tests.cuda.kernels import needs_nvrtc
@@ -16,6 +17,7 @@ from tests.emulation.exact import sample
 from tests.runtime import native
 from tvm_sparse.base.targets import parse_target
 from tvm_sparse.emulation.process import environment
+from tvm_sparse.program.refresh import refresh
 from tvm_sparse_runtime import config
 
 pytestmark = needs_nvrtc
@@ -130,6 +132,21 @@ def test_weights_that_a_library_compresses(there, tmp_path):
     lines = log.read_text().splitlines()
     assert sum(line.endswith("compression") for line in lines) == (4 if there else 0)
     assert any(line.startswith("cusparselt ") for line in lines) == there
+
+
+@pytest.mark.grid
+def test_new_values_are_compressed_anew(tmp_path):
+    model, x = pruned(Perceptron().half()), sample((2, 17, 48), torch.float16)
+    config = ts.Config(force={"*": "cusparselt"}, refreshable=True)
+    library = ts.compile(model, (x,), target=TARGET, config=config)
+    path = library.export(tmp_path / "old.tvms", ptx=True)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(2)
+        wanted = model(x).numpy()
+    save_file(model.state_dict(), tmp_path / "new.safetensors")
+    refresh(path, tmp_path / "new.safetensors", tmp_path / "new.tvms")
+    assert np.array_equal(computed(tmp_path / "new.tvms", x.numpy(), tmp_path), wanted)
 
 
 def test_work_is_on_the_callers_stream_and_outputs_stay_there(called):

@@ -117,6 +117,8 @@ def test_a_layer_that_no_call_can_be_made_for_is_told_to_be_ours(find, c, chosen
     plans = [f for f in mod.functions.values() if LIBRARY in (f.attrs or {})]
     assert len(plans) == exact
     assert decision.chosen == (chosen if exact else ours)
+    # Its weights stay as they were packed.
+    assert decisions.built() == {"layer": chosen}
     if not exact:
         assert decision.modelled_us == 7.0
         assert decision.reason.startswith("modelled; by our own kernel: cu")

@@ -71,7 +71,7 @@ class Recipe:
     @staticmethod
     def of(model: Model, target: Target, config: Config, decisions: Decisions) -> Recipe:
         """Return the recipe of a compiled model."""
-        force = {glob.escape(decision.layer): decision.chosen for decision in decisions}
+        force = {glob.escape(layer): way for layer, way in decisions.built().items()}
         graph = tvm.ir.save_json(model.module), tvm.ir.save_json(target)
         held = {name: _description(weight) for name, weight in model.weights.items()}
         recipe = Recipe(*graph, held, force, config.sparse, config.precision, "")

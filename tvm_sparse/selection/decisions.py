@@ -97,7 +97,8 @@ class Decisions:
     their modelled times. ``histories`` are the searches behind tuned kernels. ``rounding`` is there
     where the user asked for another precision. ``in_floats`` are the quantized
     layers that multiply no bytes, as the target has no operators of them. ``own_us`` are the
-    modelled times of our own kernels for layers that a library was chosen for.
+    modelled times of our own kernels for layers that a library was chosen for; ``stored_for`` are
+    the libraries whose layers were given back, but have their weights as they want them.
     """
 
     records: list[Decision] = field(default_factory=list)
@@ -110,6 +111,7 @@ class Decisions:
     rounding: Rounding | None = None
     in_floats: list[str] = field(default_factory=list)
     own_us: dict[str, float] = field(default_factory=dict)
+    stored_for: dict[str, str] = field(default_factory=dict)
 
     def add(self, decision: Decision) -> None:
         """Insert one record behind those of earlier layers."""
@@ -124,7 +126,12 @@ class Decisions:
                 told = record.reason.partition(f"by {library.name} ")[0].rstrip("; ")
                 asked = f"by our own kernel: {library.name} is not asked, since {why}"
                 record.reason = "; ".join(filter(None, [told, asked]))
+                self.stored_for[layer] = record.chosen
                 record.chosen, record.modelled_us = library.ours, self.own_us.get(layer)
+
+    def built(self) -> dict[str, str]:
+        """Return what each layer was built as: what was chosen, also where that was given back."""
+        return {r.layer: self.stored_for.get(r.layer, r.chosen) for r in self.records}
 
     @property
     def modelled_us(self) -> float | None:
