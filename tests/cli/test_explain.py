@@ -68,6 +68,17 @@ def test_a_gpu_that_is_not_here_is_told_by_its_model(call_json, here):
     assert "by cuBLASLt where it is there (cuBLAS and a kernel behind it" in layer["reason"]
 
 
+def test_a_library_that_is_faster_for_2_4_is_told(call_json, here):
+    model = nn.Linear(4096, 4096).eval().half()
+    model.weight.data.view(-1, 4)[:, 2:] = 0
+    example = (torch.zeros(4096, 4096).half(),)
+    torch.export.save(torch.export.export(model, example), here / "quads.pt2")
+    (layer,) = call_json("explain", here / "quads.pt2", "--target", "cuda:h200")["layers"]
+    assert layer["chosen"] == "cusparselt"
+    assert "by cuSPARSELt where it is there (timed with one layer alone" in layer["reason"]
+    assert "us by the model), by our own kernel elsewhere" in layer["reason"]
+
+
 def test_what_zeros_would_gain_in_patterns_of_tensor_cores(call, call_json, here):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(2048, 2048), nn.ReLU(), nn.Linear(2048, 64)).eval().half()

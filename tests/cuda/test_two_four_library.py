@@ -92,7 +92,7 @@ def test_our_own_kernels_run_without_the_library(dtype, log):
 
 
 @pytest.mark.grid
-@pytest.mark.parametrize("how", ["old", "start", "compress", "plan", "room", "multiply"])
+@pytest.mark.parametrize("how", ["old", "start", "memory", "compress", "plan", "room", "multiply"])
 def test_our_own_kernels_run_where_the_library_fails(how, log, monkeypatch):
     monkeypatch.setenv("FAKE_CUSPARSELT", how)
     model = pruned(Perceptron().half())

@@ -64,6 +64,7 @@ def test_what_is_not_computed_is_said_once_and_leaves_the_output_alone(
     [
         ({"keep": 3}, {}, "EXECUTION_FAILED"),
         ({}, {"FAKE_CUSPARSELT": "compress"}, "EXECUTION_FAILED"),
+        ({}, {"FAKE_CUSPARSELT": "memory"}, "ALLOC_FAILED"),
         ({"size": (24, 24, 48)}, {}, "INVALID_VALUE"),
         ({"size": (24, 32, 40)}, {}, "INVALID_VALUE"),
     ],

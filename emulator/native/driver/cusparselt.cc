@@ -1,9 +1,9 @@
 // libcusparseLt.so.0 without a GPU: 2:4 products computed one by one on the CPU, after a look at
 // all that a caller may do wrong. Names and numbers are those of cusparseLt.h of 0.7.1 to 0.10.0.
 //
-// FAKE_CUSPARSELT makes it fail: "old" (its version), "start" (a handle), "compress" (no weights
-// are compressed), "plan" (no product is planned), "room" (all want more workspace than anybody
-// has) or "multiply" (every product fails).
+// FAKE_CUSPARSELT makes it fail: "old" (its version), "start" (a handle), "memory" (compressed
+// weights take more than there is), "compress" (no weights are compressed), "plan" (no product is
+// planned), "room" (all want more workspace than anybody has) or "multiply" (every product fails).
 //
 #include <cstdint>
 #include <cstdio>
@@ -20,7 +20,14 @@ namespace {
 using library::Load, library::Store;
 using namespace quads;
 
-enum Status { kDone = 0, kNotInitialized = 1, kInvalid = 3, kFailed = 6, kUnsupported = 10 };
+enum Status {
+  kDone = 0,
+  kNotInitialized = 1,
+  kNoMemory = 2,
+  kInvalid = 3,
+  kFailed = 6,
+  kUnsupported = 10
+};
 constexpr int kAsIs = 0, kTransposed = 1, kComputeFloat = 2, kBiasPointer = 8;
 constexpr uint64_t kAligned = 16, kUsed = 1 << 16;
 
@@ -147,6 +154,7 @@ const char* cusparseLtGetErrorName(int status) {
   switch (status) {
     case kDone: return "CUSPARSE_STATUS_SUCCESS";
     case kNotInitialized: return "CUSPARSE_STATUS_NOT_INITIALIZED";
+    case kNoMemory: return "CUSPARSE_STATUS_ALLOC_FAILED";
     case kInvalid: return "CUSPARSE_STATUS_INVALID_VALUE";
     case kUnsupported: return "CUSPARSE_STATUS_NOT_SUPPORTED";
     default: return "CUSPARSE_STATUS_EXECUTION_FAILED";
@@ -228,7 +236,7 @@ int cusparseLtSpMMACompressedSize2(Handle library, Handle matrix, size_t* compre
                                    size_t* buffer) {
   if (!Is<Library>(library, kLibrary) || !Is<Matrix>(matrix, kMatrix)) return kInvalid;
   if (!As<Matrix>(matrix).sparse) return kInvalid;
-  *compressed = CompressedBytes(As<Matrix>(matrix));
+  *compressed = Fails("memory") ? size_t{1} << 50 : CompressedBytes(As<Matrix>(matrix));
   *buffer = kUsed;
   return kDone;
 }

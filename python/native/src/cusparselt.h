@@ -21,7 +21,7 @@ constexpr int kSumsOfFloats = 2;           // CUSPARSE_COMPUTE_32F
 constexpr int kBiasPointer = 8;            // attribute of a product
 constexpr int kDefault = 0;                // CUSPARSELT_MATMUL_ALG_DEFAULT
 constexpr int kLeft = 1;                   // the sparse matrix is the left one
-constexpr Status kInvalid = 3, kNotSupported = 10;
+constexpr Status kNoMemory = 2, kInvalid = 3, kNotSupported = 10;
 
 // A descriptor or a plan, in memory of ours. They took 1024 bytes once, and 512 from 0.8 on.
 struct Opaque {

@@ -163,7 +163,11 @@ ffi::Tensor compressed(const ffi::Tensor& dense) {
   const int type = type_of(ffi::DLDataTypeToString(dense.dtype()));
   Status status = weights(library, &matrix, features, columns, type);
   const bool described = !status;
-  if (described) status = compress(library, &matrix, dense, &behind);
+  try {
+    if (described) status = compress(library, &matrix, dense, &behind);
+  } catch (const ffi::Error&) {
+    status = lt::kNoMemory;
+  }
   if (described) library.call.forget_matrix(&matrix);
   if (!status) return handle(std::move(behind));
   const std::string size = std::to_string(features) + " x " + std::to_string(columns) + " weights";
