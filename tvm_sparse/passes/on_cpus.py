@@ -28,6 +28,7 @@ from tvm_sparse.passes.finish.free_inputs import FreeInputs
 from tvm_sparse.passes.finish.lift_weights import LiftWeights
 from tvm_sparse.passes.finish.order_extents import OrderExtents
 from tvm_sparse.passes.finish.plain_extents import PlainExtents
+from tvm_sparse.passes.finish.plan_places import PlanPlaces
 from tvm_sparse.passes.finish.raise_assertions import RaiseAssertions
 from tvm_sparse.passes.finish.return_tensor import ReturnTensor
 from tvm_sparse.passes.finish.share_functions import ShareFunctions
@@ -131,16 +132,22 @@ def _finalise(target: Target) -> list[Any]:
         ReturnTensor(),
         *device_of(target).after_scheduling(target),
         *map(read_safely, cpu_generic.pipeline.dataflow_lower_passes(target)),
-        *_behind(cpu_generic.pipeline.finalize_passes(target)),
+        *_own(cpu_generic.pipeline.finalize_passes(target)),
         ApartInMemory(),
         OrderExtents(),
     ]
 
 
-def _behind(steps: list[Any]) -> list[Any]:
-    """Return TVM's own passes and ours, which read what they make."""
-    ours = {"LowerAllocTensor": ShareTensors(), "VMShapeLower": ShareShapes()}
-    return [x for step in steps for x in (step, ours.get(step.info.name)) if x is not None]
+def _own(steps: list[Any]) -> list[Any]:
+    """Return TVM's own passes, with ours in place of one, and behind what they read."""
+    found: list[Any] = []
+    for step in steps:
+        planning = step.info.name == "StaticPlanBlockMemory"
+        found += [PlanPlaces() if planning else step, *_BEHIND.get(step.info.name, ())]
+    return found
+
+
+_BEHIND = {"LowerAllocTensor": (ShareTensors(),), "VMShapeLower": (ShareShapes(),)}
 
 
 CPU = DevicePasses(_lower, _schedule, _finalise, native_main=True)
