@@ -4,6 +4,7 @@ from tvm_sparse.pruning.batch_norms import reestimate_batch_norms
 from tvm_sparse.pruning.deprune.method import DEPrune
 from tvm_sparse.pruning.distillation.by_length import batches_by_length
 from tvm_sparse.pruning.distillation.distil import distil
+from tvm_sparse.pruning.fractals import fractal_pictures
 from tvm_sparse.pruning.functions import (
     balanced,
     block,
@@ -57,6 +58,7 @@ __all__ = [
     "distil",
     "filters",
     "find_separable",
+    "fractal_pictures",
     "joint",
     "layer_sparsities",
     "load_recipe",

@@ -18,8 +18,8 @@ from tvm_sparse.patterns.exchange import Exchange
 from tvm_sparse.patterns.lowering import lower, raise_
 from tvm_sparse.pruning.layers import CONV, LINEAR, PrunableLayer
 
-ELEMENTS = 1 << 26
-"""Elements of the largest matrix of a layer's normal equations (0.5 GB; some eight are held)."""
+ELEMENTS = 1 << 25
+"""Elements of the largest matrix of a layer's normal equations (0.25 GB; some eight are held)."""
 
 ALIGNED = 64
 """Channels of a group are a multiple of this (of a smaller power of 2, where fewer fit), so that
