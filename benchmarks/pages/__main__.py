@@ -23,6 +23,7 @@ from benchmarks.pages import (
     programs_page,
     real_files_page,
     real_models_page,
+    recovery_page,
     trial_pages,
     tuning_pages,
     zoo_pages,
@@ -48,6 +49,7 @@ def main() -> None:
     trial_pages.write(PAGES)
     programs_page.write(PAGES)
     real_models_page.write(PAGES)
+    recovery_page.write(PAGES)
     real_files_page.write(PAGES)
     open_shapes_page.write(PAGES)
     paper_pages.write(PAGES)
