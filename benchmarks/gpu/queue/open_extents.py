@@ -1,4 +1,4 @@
-"""Open extents: one artifact at many sizes. Dense layers by a library and by us; attention."""
+"""Open extents: one artifact at many sizes. Layers by libraries and by us; attention."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from benchmarks.gpu import device, models
 from benchmarks.gpu.queue.background import Background
 from benchmarks.gpu.queue.step import Piece, Plan, Row
 from benchmarks.gpu.timing import OwnGraphs, Timer
+from tvm_sparse.patterns.balanced import Balanced
 
 LIMIT = 400.0
 NOT_YET = "not compiled yet"
 OURS = {"ours": ts.Config(measure=False, libraries=False)}
 LAYERS = {**OURS, "cublaslt": ts.Config(measure=False, force={"*": "cublaslt"})}
+TWO_FOUR = {**OURS, "cusparselt": ts.Config(measure=False, force={"*": "cusparselt"})}
 
 
 class Attention(torch.nn.Module):
@@ -73,15 +75,29 @@ def _layer(width: int) -> torch.nn.Module:
     return torch.nn.Sequential(*layers).eval().half()
 
 
+def _quads(width: int) -> torch.nn.Module:
+    """Return the same layers with two zeros in four weights."""
+    layers = _layer(width)
+    for layer in (layers[0], layers[2]):
+        scores = torch.rand(layer.weight.shape).numpy()
+        layer.weight.data *= torch.from_numpy(Balanced(4, 2).project(scores))
+    return layers
+
+
 def networks(plan: Plan) -> tuple[Open, ...]:
     """Return what is measured."""
     if plan.small:
         layers = Open("open layers", partial(_layer, 32), 32, ((5,), (300,)), levels=LAYERS)
-        return layers, Open("open attention", Attention, 64, ((2, 5), (1, 37)), 3)
+        # No row of layers so small is a library's, so nothing can be forced.
+        free = {**OURS, "cusparselt": ts.Config(measure=False)}
+        quads = Open("open 2:4", partial(_quads, 32), 32, ((5,), (37,)), levels=free)
+        return layers, quads, Open("open attention", Attention, 64, ((2, 5), (1, 37)), 3)
     rows = tuple((n,) for n in (1, 8, 32, 64, 256, 1024, 4096))
+    odd = tuple((n,) for n in (64, 512, 515, 1024, 4096, 4099))
     lengths = (*((1, n) for n in (128, 512, 2048)), *((32, n) for n in (128, 512)))
     return (
         Open("open layers", partial(_layer, 1024), 1024, rows, levels=LAYERS),
+        Open("open 2:4", partial(_quads, 1024), 1024, odd, levels=TWO_FOUR),
         Open("open attention", Attention, 768, lengths, 3),
     )
 

@@ -85,7 +85,11 @@ def steps(background: Background) -> tuple[Step, ...]:
         ),
         Step(
             "open",
-            *(1.0, "open rows: cuBLASLt and our tiles; open attention", "where a library is asked"),
+            *(
+                1.0,
+                "open rows: libraries and our tiles; open attention",
+                "where a library is asked",
+            ),
             *(partial(open_extents.pieces, background=background), lambda plan: ()),
             open_extents.tells,
         ),

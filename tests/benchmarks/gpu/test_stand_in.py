@@ -9,9 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from torch.export import Dim
 
+import tvm_sparse as ts
 from benchmarks.gpu import prepare
-from benchmarks.gpu.queue import again, flushes, sanity
+from benchmarks.gpu.queue import again, flushes, open_extents, sanity
 from benchmarks.gpu.queue.step import Plan
 from benchmarks.gpu.queue.store import read
 from tests.cuda.kernels import needs_nvrtc
@@ -92,11 +94,29 @@ def test_the_whole_queue(tmp_path):
 def test_artifacts_of_open_extents_are_called_at_each_size(tmp_path):
     done, lines = run(tmp_path, "--steps", "open", "--minutes", "9", whole=True)
     assert done.returncode == 0, done.stderr
-    layers, attention = (lines["open", name]["rows"] for name in ("open layers", "open attention"))
+    names = ("open layers", "open 2:4", "open attention")
+    layers, quads, attention = (lines["open", name]["rows"] for name in names)
     assert [row["size"] for row in layers] == [[5], [300]]
     assert [row["size"] for row in attention] == [[2, 5], [1, 37]]
     assert all(row["times"].keys() == {"torch eager", "ours", "cublaslt"} for row in layers)
     assert any("cuBLASLt" in told for row in layers for told in row["libraries"])
+    assert [row["size"] for row in quads] == [[5], [37]]
+    assert all(row["times"].keys() == {"torch eager", "ours", "cusparselt"} for row in quads)
+
+
+@needs_nvrtc
+def test_open_2_4_layers_of_the_queue_are_a_librarys():
+    (quads,) = (one for one in open_extents.networks(Plan()) if one.name == "open 2:4")
+    dims = ({0: Dim("rows", max=1 << 16)},)
+    (x,) = quads.examples((4099,))
+    library = ts.compile(
+        quads.make(),
+        (x,),
+        dynamic_shapes=dims,
+        target="cuda:sm_90",
+        config=quads.levels["cusparselt"],
+    )
+    assert {d.chosen for d in library.decisions} == {"cusparselt"}
 
 
 @needs_nvrtc
