@@ -19,6 +19,10 @@ _LEAST, _LARGEST = "tir_var_lower_bound", "tir_var_upper_bound"
 _USUAL = 256
 """What an extent without a largest size counts as while places are planned."""
 
+_KEPT = 1 << 28
+"""Bytes of places that are taken whole for the largest extents: what no call touches costs nothing,
+and no call brings a new size."""
+
 
 @tvm.transform.module_pass(opt_level=0, name="PlanPlaces")
 class PlanPlaces:
@@ -30,7 +34,7 @@ class PlanPlaces:
     TVM plans places for the largest extents that were promised, and asks for so many bytes in each
     call: an encoder for up to 64 texts of up to 512 tokens took 1.7 GB to read a word. Without a
     promise, only tensors of equal extents share places. Here the plan is made for promised or
-    usual extents, and then sized.
+    usual extents, and then sized, unless all that was promised is little.
     """
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
@@ -41,7 +45,8 @@ class PlanPlaces:
             planned[name] = func.with_attr(_LARGEST, _with_usual(func))
         planned = _STOCK(planned)
         for name, func in given.items():
-            planned[name] = _sized(planned[name], func)
+            if not _is_little(planned[name], func):
+                planned[name] = _sized(planned[name], func)
         return relax.transform.Normalize()(planned)
 
 
@@ -54,6 +59,16 @@ def _with_usual(func: relax.Function) -> dict[str, Any]:
     """Return a largest extent for each symbol of ``func``: the usual one where none is promised."""
     usual = {s.name: max(_USUAL, 2 * low) for s, (low, _) in _ranges(func).items()}
     return usual | _largest(func)
+
+
+def _is_little(planned: relax.Function, given: relax.Function) -> bool:
+    """Whether all extents have promises, and the places for these have few bytes."""
+    if any(most is None for _, most in _ranges(given).values()):
+        return False
+    places = (_call(b, _STORAGE) for block in planned.body.blocks for b in block.bindings)
+    sizes = [place.args[0].values[0] for place in places if place is not None]
+    known = [int(size) for size in sizes if isinstance(size, tirx.IntImm)]
+    return len(known) == len(sizes) and sum(known) <= _KEPT
 
 
 def _sized(planned: relax.Function, given: relax.Function) -> relax.Function:
