@@ -31,7 +31,7 @@ from tvm_sparse.frontends.converters import (  # noqa: F401 (they enter their co
 from tvm_sparse.frontends.converters.exact_products import exact_product
 from tvm_sparse.frontends.converters.extents import decided, with_shape
 from tvm_sparse.frontends.converters.operators import CONVERTERS
-from tvm_sparse.frontends.converters.window_operators import max_pool_places
+from tvm_sparse.frontends.converters.window_operators import max_pool_places, step_by_windows
 from tvm_sparse.frontends.program.multiples import Importer
 from tvm_sparse.frontends.program.operator_names import operator_name
 
@@ -44,6 +44,8 @@ _PRODUCTS = {
 """Operators whose converters always give float32, whatever the operands."""
 
 _MAX_POOLS = {"max_pool2d_with_indices.default", "max_pool3d_with_indices.default"}
+
+_POOLS = re.compile(r"(max|avg)_pool\dd(_with_indices)?\.default")
 
 _BIASES = {"addmm.default": 0, "linear.default": 2, "convolution.default": 2}
 """Position of the operand that such a converter adds to its float32 product."""
@@ -99,6 +101,8 @@ def _own(importer: ExportedProgramImporter, name: str, stock: Convert | None) ->
     """Return our converter of the operator ``name`` where it has one, else TVM's."""
 
     def convert(node: torch.fx.Node) -> Any:
+        if _POOLS.fullmatch(name):
+            step_by_windows(node)
         own = CONVERTERS.get(name)
         result = None if own is None else own(importer, node)
         if result is None and stock is not None:

@@ -93,6 +93,16 @@ def _wider_border(
     return [*first, *(p + s - 1 for p, s in zip(first, step, strict=True))]
 
 
+def step_by_windows(node: torch.fx.Node) -> None:
+    """Let a pooling whose step is left out, which is its window then, have it as an argument.
+
+    TVM's converters take an empty list for one.
+    """
+    x, window, *rest = node.args
+    if rest and not rest[0]:
+        node.args = (x, window, window, *rest[1:])
+
+
 def max_pool_places(importer: Any, node: torch.fx.Node, pooled: Any) -> Any:
     """Return the maxima ``pooled`` with their places, which TVM's converter leaves out.
 
@@ -106,10 +116,10 @@ def max_pool_places(importer: Any, node: torch.fx.Node, pooled: Any) -> Any:
     rank = 3 if "3d" in str(node.target) else 2
     sizes = [for_each_axis(value, rank) for value in (kernel, stride or kernel, padding, dilation)]
     if _is_open(x, rank):
-        if rounds_up:
-            raise ValueError("with places, and a number of windows of an open axis rounded up")
         own = [*zip(*sizes, strict=True)]
-        return _open_maxima(importer, x, lambda e, i: Windows.of(e, *own[i]), rank)
+        return _open_maxima(
+            importer, x, lambda e, i: Windows.of(e, *own[i], rounds_up=bool(rounds_up)), rank
+        )
     counts = [int(e) for e in node.meta["val"][0].shape[-rank:]]
     extents = [int(e) for e in list(x.ty.shape)[-rank:]]
     axes = [Windows(e, c, *each) for e, c, *each in zip(extents, counts, *sizes, strict=True)]

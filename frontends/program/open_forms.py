@@ -11,6 +11,7 @@ from torch.overrides import TorchFunctionMode
 from tvm_sparse.frontends.decompositions.recurrent import RECURRENT
 from tvm_sparse.frontends.program import (  # noqa: F401 (they enter their forms)
     open_indices,
+    open_norms,
     open_pools,
     open_products,
 )

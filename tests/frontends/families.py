@@ -180,6 +180,8 @@ PLANES: dict[str, Use] = {
     "places": lambda x: F.max_pool2d(x, 3, 2, 1, return_indices=True)[1],
     "places, dilated": lambda x: F.max_pool2d(x, 2, 1, 0, 2, True, return_indices=True)[1],
     "maxima with places": lambda x: torch.ops.aten.max_pool2d_with_indices(x, [2, 2])[0],
+    "rounded up": lambda x: F.max_pool2d(x, 4, ceil_mode=True) + F.avg_pool2d(x, 4, ceil_mode=True),
+    "volumes rounded up": lambda x: F.max_pool3d(x, 4, ceil_mode=True, return_indices=True)[1],
     "unpool": lambda x: F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2),
     "adaptive maxima": lambda x: F.adaptive_max_pool2d(x, (3, 2)),
     "adaptive places": lambda x: F.adaptive_max_pool2d(x, (4, 3), return_indices=True)[1],

@@ -23,6 +23,12 @@ SQUARE = {
     "pseudo-inverse": linalg.pinv,
     "condition": linalg.cond,
     "singular values": linalg.svdvals,
+    "norms": lambda x: (
+        linalg.matrix_norm(x, 2) + linalg.norm(x, -2, (0, 1), keepdim=True),
+        linalg.norm(x, 2),
+        linalg.matrix_norm(x[:, None], -2.0, (2, 0), keepdim=True, dtype=torch.float64),
+        linalg.norm(x, 2, 1),
+    ),
 }
 OBLONG = {
     "lu": linalg.lu,

@@ -19,6 +19,11 @@ POOLS = {
     "pairs": lambda x: F.max_pool2d(x, 2, return_indices=True),
     "lines": lambda x: F.max_pool1d(x[:, :, 0], 3, 2, 1, return_indices=True),
     "borders": lambda x: F.max_pool2d(x, 3, 2, 1, return_indices=True),
+    "rounded up": lambda x: F.max_pool2d(x, 3, 2, ceil_mode=True, return_indices=True),
+    "borders rounded up": lambda x: F.max_pool2d(x, 3, 2, 1, 1, True, return_indices=True),
+    "lines rounded up": lambda x: F.max_pool1d(x[:, 0], 4, 3, 1, 1, True, return_indices=True),
+    "pairs rounded up": lambda x: F.max_pool2d(x, 2, ceil_mode=True),
+    "volumes rounded up": lambda x: F.max_pool3d(x, 2, ceil_mode=True, return_indices=True),
     "far apart": lambda x: F.max_pool2d(x, (3, 2), 1, 1, 2, return_indices=True),
     "unpooled": lambda x: F.max_unpool2d(
         *F.max_pool2d(x, 2, return_indices=True), 2, output_size=x.shape[-2:]

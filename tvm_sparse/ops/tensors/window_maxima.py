@@ -52,10 +52,19 @@ class Windows:
         return Windows(extent, count, taps, adaptive=True)
 
     @staticmethod
-    def of(extent: Any, taps: int, stride: int, before: int, dilation: int) -> Windows:
-        """Return as many windows as an open axis has, with a border of ``before`` at both ends."""
+    def of(
+        extent: Any, taps: int, stride: int, before: int, dilation: int, *, rounds_up: bool = False
+    ) -> Windows:
+        """Return as many windows as an open axis has, with a border of ``before`` at both ends.
+
+        Their number ``rounds_up`` where the last one may pass the border; one that begins behind
+        the axis is none.
+        """
         covered = (taps - 1) * dilation + 1
-        count = tirx.floordiv(extent + (2 * before - covered), stride) + 1
+        beyond = stride - 1 if rounds_up else 0
+        count = tirx.floordiv(extent + (2 * before - covered + beyond), stride) + 1
+        if rounds_up and covered < stride + before:
+            count = tirx.min(count, tirx.floordiv(extent + (before - 1), stride) + 1)
         return Windows(extent, count, taps, stride, before, dilation)
 
     @staticmethod
