@@ -137,12 +137,40 @@ def open_shapes(record: dict[str, Any]) -> str:
     )
 
 
+def one_shot(record: dict[str, Any]) -> str:
+    """Return a sentence on a result of ``benchmarks.one_shot``."""
+    rows = [row for row in record["distilled"] if row["level"] == 0.75]
+    best = max(rows, key=lambda row: row["distilled"]["cosine"])
+    kept = {name: best[name]["cosine"] for name in ("magnitude", "one_shot", "distilled")}
+    minutes = sum(best[f"{part}processor_seconds"] for part in ("", "distil_")) / 60
+    return (
+        f"A sentence encoder (MiniLM) with 75 % zeros keeps a cosine of {kept['one_shot']:.3f} to "
+        f"its own embeddings without training; by magnitude, {kept['magnitude']:.3f}. After "
+        f"{minutes:.0f} minutes of training without labels, on one core, it is "
+        f"{kept['distilled']:.3f}: [each pattern and level](docs/performance/one_shot.md)."
+    )
+
+
+def plans(record: dict[str, Any]) -> str:
+    """Return a sentence on a result of ``benchmarks.plans``."""
+    rows = [row for network in record.values() for row in network["plans"] if "ms" in row]
+    less = sum(row["drop"] < row["uniform_drop"] for row in rows)
+    kept = sum(row["kept"] for row in rows)
+    return (
+        f"A plan loses less than one level everywhere at the same measured time in {less} of "
+        f"{len(rows)} networks and speeds; {kept} of its {len(rows)} promises of time are kept "
+        "within 5 %: [each of them](docs/performance/plans.md)."
+    )
+
+
 MADE = {
     "demo": figures,
     "cpu_models": networks,
     "real_models": models,
     "real_files": files,
     "open_shapes": open_shapes,
+    "one_shot": one_shot,
+    "plans": plans,
     "runtime_size": runtime_size,
 }
 """What is made of each result."""

@@ -1,0 +1,1 @@
+"""Trained modules, one file a kind of input."""
