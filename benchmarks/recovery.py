@@ -64,7 +64,8 @@ def main() -> None:
         work.mkdir(parents=True, exist_ok=True)
         places = places_of(case, options.folder)
         found = _Measured(case, case.load(places), case.data(places), work, not options.untrained)
-        row = rows.get(case.name, {}) | found.row(options.networks, options.time)
+        old, new = rows.get(case.name, {}), found.row(options.networks, options.time)
+        row = {"ms": {}} | old | new | {"networks": old.get("networks", {}) | new["networks"]}
         rows[case.name] = row | {"cpu": here["cpu"], "shared": options.shared}
         print(json.dumps(rows[case.name]), flush=True)
         ordered = [rows[one.name] for one in MODULES if one.name in rows]
@@ -95,13 +96,11 @@ class _Measured:
                 reference = outputs[f"{DENSE}, {PRECISIONS[0]}"]
                 found[key] = facts | self._scores(outputs[key], reference)
                 print(key, found[key], flush=True)
-        before = common.load(NAME).get("rows", [])
-        kept = next((r["networks"] for r in before if r["module"] == self.case.name), {})
-        row = {
+        row: dict[str, Any] = {
             "module": self.case.name,
             "measure": self.case.measure,
             "other": self.case.other,
-            "networks": kept | found,
+            "networks": found,
         }
         return row | ({"ms": self._times()} if timed else {})
 

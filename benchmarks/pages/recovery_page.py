@@ -8,10 +8,9 @@ from typing import Any
 
 from benchmarks.harness.common import load
 from benchmarks.pages.machines import machines
+from benchmarks.pages.real_models_page import Row, fastest
 
 FLOAT, BYTES = "float32", "int8"
-OTHERS = ("onnxruntime", "openvino")
-Row = Mapping[str, Any]
 
 
 def write(pages: Path) -> None:
@@ -42,13 +41,12 @@ def page(found: Mapping[str, Any]) -> str:
 
 
 def _module(row: Row) -> Iterator[str]:
-    networks, times = row["networks"], row.get("ms", {})
+    networks = row["networks"]
     yield f"## {row['module']}"
     yield ""
     yield f"Score: {row['measure']} [{row['other']}]."
     for precision in (FLOAT, BYTES):
-        best = _fastest(times, precision)
-        if best:
+        if best := fastest(row, precision):
             yield f"Fastest other runtime in {precision}: {best[0]}, {best[1]:.3g} ms."
     yield ""
     yield (
@@ -67,8 +65,8 @@ def _module(row: Row) -> Iterator[str]:
             _pair(less, "score") if less else "",
             _pair(own, "cosine"),
             f"{own['seconds']:.0f}",
-            _ratio(times, name, FLOAT),
-            _ratio(times, name, BYTES),
+            _ratio(row, name, FLOAT),
+            _ratio(row, name, BYTES),
         ]
         yield f"| {' | '.join(cells)} |"
 
@@ -77,13 +75,6 @@ def _pair(facts: Mapping[str, Any], key: str) -> str:
     return f"{facts[key]:.3f} [{facts[f'other {key}']:.3f}]"
 
 
-def _fastest(times: Mapping[str, float], precision: str) -> tuple[str, float] | None:
-    """Return the fastest other runtime with the dense module, and its milliseconds."""
-    known = {name: ms for name in OTHERS if (ms := times.get(f"{name}, {precision}"))}
-    best = min(known, key=known.__getitem__, default=None)
-    return None if best is None else (best, known[best])
-
-
-def _ratio(times: Mapping[str, float], name: str, precision: str) -> str:
-    ours, best = times.get(f"ours, {name}, {precision}"), _fastest(times, precision)
+def _ratio(row: Row, name: str, precision: str) -> str:
+    ours, best = row["ms"].get(f"ours, {name}, {precision}"), fastest(row, precision)
     return f"{best[1] / ours:.2f}x" if ours and best else ""
