@@ -39,7 +39,7 @@ class PlanPlaces:
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return ``mod`` with the tensors of all its functions in places."""
-        given = {v.name_hint: f for v, f in mod.functions_items() if isinstance(f, relax.Function)}
+        given = {v.name_hint: func for v, func in mod.functions_items() if _is_open(func)}
         planned = mod.clone()
         for name, func in given.items():
             planned[name] = func.with_attr(_LARGEST, _with_usual(func))
@@ -48,6 +48,10 @@ class PlanPlaces:
             if not _is_little(planned[name], func):
                 planned[name] = _sized(planned[name], func)
         return relax.transform.Normalize()(planned)
+
+
+def _is_open(func: Any) -> bool:
+    return isinstance(func, relax.Function) and len(defined_symbolic_vars(func)) > 0
 
 
 def _largest(func: relax.Function) -> dict[str, Any]:
