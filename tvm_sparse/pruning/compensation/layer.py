@@ -189,7 +189,9 @@ class _View:
     def alive(self, mask: Tensor) -> Tensor:
         """Return which weights were not pruned before, like ``mask`` (parts, rows, columns)."""
         found = self.layer.alive()
-        return torch.ones_like(mask) if found is None else self.parts(found, len(mask)).to(mask)
+        if found is None:
+            found = np.ones(self.layer.shape, bool)
+        return self.parts(found, len(mask)).to(mask)
 
     def array(self, parts: Tensor) -> np.ndarray:
         """Undo :meth:`parts`."""
