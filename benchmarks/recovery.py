@@ -5,11 +5,11 @@
 
 Writes ``results/recovery.json``; what was made in the folder is taken again.
 
-A module is pruned by `ts.prune.one_shot`: with 50 % and 75 % zeros in each layer, with as many by
-a plan, and by plans for two, three and four times its speed. Each of them is then trained by
-`ts.prune.distil`, without labels. Scores are of compiled libraries in float32 and int8, one sample
-a call. ``--time`` runs all in turns with the dense module in onnxruntime and OpenVINO, for a
-machine that does nothing else.
+A module is pruned by `ts.prune.one_shot`: with 50 % and 75 % zeros in each layer, with as many
+where `ts.prune.layer_sparsities` says, and by plans for two, three and four times its speed. Each
+of them is then trained by `ts.prune.distil`, without labels. Scores are of compiled libraries in
+float32 and int8, one sample a call. ``--time`` runs all in turns with the dense module in
+onnxruntime and OpenVINO, for a machine that does nothing else.
 """
 
 from __future__ import annotations
@@ -39,13 +39,15 @@ from benchmarks.peers.open_files import RUNTIMES
 NAME = "recovery"
 DENSE = "dense"
 LEVELS = {"50 % zeros": 0.5, "75 % zeros": 0.75}
+CHOSEN = {f"{name}, levels a layer": sparsity for name, sparsity in LEVELS.items()}
 PLANS = {
-    "50 % zeros, planned": {"sparsity": 0.5},
-    "75 % zeros, planned": {"sparsity": 0.75},
-    "plan for 2x": {"speedup": 2.0},
-    "plan for 3x": {"speedup": 3.0},
-    "plan for 4x": {"speedup": 4.0},
+    "plan for 2x": 2.0,
+    "plan for 3x": 3.0,
+    "plan for 4x": 4.0,
 }
+STEPS = (0.25, 0.5, 0.625, 0.75, 0.875)
+"""Levels that a layer may have."""
+
 PRECISIONS = ("float32", "int8")
 
 Facts = dict[str, Any]
@@ -152,13 +154,19 @@ class _Measured:
             plan = ts.plan(
                 network,
                 calibration,
-                **PLANS[name],
+                speedup=PLANS[name],
                 example_inputs=self.data.test[0][0],
                 ignore=self.case.ignore,
                 trials=self.case.trials,
             )
             method = plan.method
-        pruner = ts.prune.one_shot(network, calibration, method, ignore=self.case.ignore)
+        given = {"ignore": self.case.ignore, "sparsities": {}}
+        if name in CHOSEN:
+            method = ts.prune.BalancedPruning(CHOSEN[name])
+            given["sparsities"] = ts.prune.layer_sparsities(
+                network, calibration, method, STEPS, ignore=self.case.ignore
+            )
+        pruner = ts.prune.one_shot(network, calibration, method, **given)
         pruner.squash_mask()
         return network, {"steps": 0}
 
@@ -219,7 +227,7 @@ def _arguments() -> argparse.Namespace:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    every = [*LEVELS, *PLANS]
+    every = [*LEVELS, *CHOSEN, *PLANS]
     parser.add_argument("--folder", type=Path, required=True, help="where all that is made is kept")
     parser.add_argument("--names", nargs="+", choices=[case.name for case in MODULES])
     parser.add_argument("--networks", nargs="*", choices=every, default=every)

@@ -40,6 +40,8 @@ def collect(stage: Stage, starts: Starts) -> dict[str, InputStatistics]:
                     found.setdefault(key, InputStatistics(layer.name)).add(inputs, wanted)
 
         watch(run.module, run.call, [here], see, stage.calls)
+    for statistics in found.values():
+        statistics.flush()
     return {layer.key: found[_unfolding(layer)] for layer in stage.layers}
 
 

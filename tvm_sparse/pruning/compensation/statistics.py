@@ -32,16 +32,22 @@ class InputStatistics:
         self._kept: dict[Hashable, Any] = {}
 
     def add(self, inputs: Tensor, dense: Tensor) -> None:
-        """Count the inputs ``(parts, rows, columns)``, and the dense network's."""
+        """Count the inputs ``(parts, rows, columns)``, and the dense network's.
+
+        Raises
+        ------
+        InputError
+            One is not finite; :meth:`flush` tells it where rows wait.
+        """
         _, rows, columns = inputs.shape
         if rows >= columns:
             self._multiply(inputs, dense)
             return
         self._waiting.append((inputs.clone(), dense.clone()))
         if 2 * inputs.nbytes * len(self._waiting) >= AT_ONCE:
-            self._flush()
+            self.flush()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
         """Multiply what waits: few rows at a time would spend all time on the sums."""
         if self._waiting:
             inputs, dense = (torch.cat(rows, 1) for rows in zip(*self._waiting, strict=True))
@@ -51,6 +57,14 @@ class InputStatistics:
     def _multiply(self, inputs: Tensor, dense: Tensor) -> None:
         inputs, dense = inputs.float(), dense.float()
         gram, cross = inputs.mT @ inputs, dense.mT @ inputs
+        # A value that is not finite makes its own product with itself so.
+        if not all(m.diagonal(dim1=-2, dim2=-1).isfinite().all() for m in (gram, cross)):
+            raise InputError(
+                f"layer '{self.name}'",
+                "its input on the calibration data holds NaN or infinite values",
+                "finite activations",
+                "check the calibration batches, and the model's outputs on them",
+            )
         if self.gram is None or self.cross is None:
             self.gram, self.cross = gram.double(), cross.double()
         else:
@@ -68,20 +82,7 @@ class InputStatistics:
         return found
 
     def matrices(self) -> tuple[Tensor, Tensor]:
-        """Return ``gram`` and ``cross``.
-
-        Raises
-        ------
-        InputError
-            An input was not finite.
-        """
-        self._flush()
+        """Return ``gram`` and ``cross``."""
+        self.flush()
         assert self.gram is not None and self.cross is not None
-        if not (self.gram.isfinite().all() and self.cross.isfinite().all()):
-            raise InputError(
-                f"layer '{self.name}'",
-                "its input on the calibration data holds NaN or infinite values",
-                "finite activations",
-                "check the calibration batches, and the model's outputs on them",
-            )
         return self.gram, self.cross
