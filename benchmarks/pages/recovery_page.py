@@ -29,10 +29,10 @@ def page(found: Mapping[str, Any]) -> str:
         "Made by `python -m benchmarks.pages` from `benchmarks/results/recovery.json`, which",
         "`python -m benchmarks.recovery` writes. Modules and inputs come from packages.",
         "Banks of 16. *One-shot*: `ts.prune.one_shot`, no training. *Trained*: then",
-        "`ts.prune.distil` for so many steps of 32 samples, without labels. *Planned*: a plan",
-        "chose each layer's zeros. Scores are of compiled libraries, one sample a call; in square",
-        "brackets those of inputs of another kind, which nothing was trained with. *Cosine*: of",
-        "the outputs to the dense module's. Seconds are processor time, all together.",
+        "`ts.prune.distil` for so many steps of 32 samples, without labels. Scores are of compiled",
+        "libraries, one sample a call; in square brackets those of inputs of another kind, which",
+        "nothing was trained with. *Cosine*: of the outputs to the dense module's. Seconds are",
+        "processor time, all together. Other runtimes have the dense module; one thread.",
         *machines(rows, "module"),
     ]
     for row in rows:
