@@ -170,9 +170,7 @@ class _Measured:
         pruner.squash_mask()
         return network, {"steps": 0}
 
-    def _trained(
-        self, pruned: nn.Module, facts: dict[str, Any]
-    ) -> tuple[nn.Module, dict[str, Any]]:
+    def _trained(self, pruned: nn.Module, facts: Facts) -> tuple[nn.Module, Facts]:
         network, case = copy.deepcopy(pruned), self.case
         batches = itertools.islice(self.data.training(), case.steps)
         losses = case.losses or None
@@ -189,7 +187,7 @@ class _Measured:
             source: Any = (network, (example,))
             if precision == "int8":
                 calibration = [x for batch in self.data.calibration[:2] for x in batch.split(1)]
-                source = (ts.quantize(network, calibration[:64]),)
+                source = (ts.quantize(network, calibration),)
             ts.compile(*source, config=ts.Config(measure=False)).export(place)
         return load(place)
 

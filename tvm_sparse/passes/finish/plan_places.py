@@ -81,8 +81,7 @@ def _sized(planned: relax.Function, given: relax.Function) -> relax.Function:
     Places in branches stay as they are, since TVM plans none there. All extents that are planned
     follow from those of parameters, so that they are known where a place is taken.
     """
-    largest, held = _largest(given), dict[relax.Var, list[Any]]()
-    extents = KnownExtents(_ranges(given))
+    held, extents = dict[relax.Var, list[Any]](), KnownExtents(_ranges(given))
     for block in planned.body.blocks:
         for binding in block.bindings:
             if (tensor := _call(binding, _TENSOR)) is not None:
@@ -100,11 +99,10 @@ def _sized(planned: relax.Function, given: relax.Function) -> relax.Function:
     blocks = [
         relax.BindingBlock([sized(b) for b in block.bindings]) for block in planned.body.blocks
     ]
-    body, attrs = relax.SeqExpr(blocks, planned.body.body), planned.without_attr(_LARGEST).attrs
-    func = relax.Function(
-        planned.params, body, planned.ret_ty, planned.is_pure, attrs, planned.span
+    body = relax.SeqExpr(blocks, planned.body.body)
+    return relax.Function(
+        planned.params, body, planned.ret_ty, planned.is_pure, given.attrs, planned.span
     )
-    return func.with_attr(_LARGEST, largest) if largest else func
 
 
 def _ranges(func: relax.Function) -> dict[Any, tuple[int, int | None]]:
