@@ -1,4 +1,4 @@
-// Tensor cores of one warp: mma.m16n8k16, mma.sp.m16n8k32, by the fragments of the PTX ISA.
+// Tensor cores of one warp, by the fragments of the PTX ISA: mma of fp16, bf16 and bytes, mma.sp.
 #include <algorithm>
 
 #include "lanes.h"
@@ -15,6 +15,10 @@ float ReadHalf(uint16_t bits) { return HalfTable()[bits]; }
 template <Read kRead>
 float Element(const uint32_t* lanes, int lane, int k) {
   return kRead(static_cast<uint16_t>(lanes[lane] >> 16 * k));
+}
+
+void Count(Warp& w, int columns) {
+  w.block->launch->counters.multiply_adds += kRows * kFeatures * columns;
 }
 
 // Products are exact; sums are rounded once, to fp32: ascending columns, fp64, then the old value.
@@ -36,7 +40,7 @@ void Accumulate(Warp& w, const Inst& i, const float (*a)[32], const float (*b)[k
       w.At<float>(d[r])[lane] = static_cast<float>(AddToOdd(sums[n], old[r][lane]));
     }
   }
-  w.block->launch->counters.multiply_adds += kRows * kFeatures * 16 * (columns / 16);
+  Count(w, columns);
 }
 
 // B: registers hold pairs of neighbouring columns, lane 4 n + i those from 2 i on, of feature n.
@@ -96,9 +100,59 @@ void MultiplySparse(Warp& w, const Inst& i, Mask mask) {
   Accumulate(w, i, a, b, 32);
 }
 
-void DecodeMultiply(Decoder& d) {
+// Registers hold four neighbouring columns, lane 4 n + i those from 4 i on, of 16 for each register
+// of B. Sums of 32 bits wrap.
+// Arguments: d, c (4 each), a (two for each of b), b; detail: the registers of b.
+template <class Left, class Right>
+void MultiplyBytes(Warp& w, const Inst& i, Mask mask) {
+  ExpectWhole(w, i, mask);
+  const int groups = i.detail;
+  int32_t a[kRows][32], b[32][kFeatures];
+  uint32_t old[4][kLanes];
+  for (int r = 0; r < 4; ++r) std::memcpy(old[r], w.At<uint32_t>(i.args[4 + r]), sizeof old[r]);
+  for (int lane = 0; lane < kLanes; ++lane) {
+    for (int k = 0; k < 16 * groups; k += 16) {
+      const int r = k / 16, first = k + lane % 4 * 4;
+      for (int n = 0; n < 4; ++n) {
+        const auto byte = [&](int place) { return w.At<uint32_t>(i.args[place])[lane] >> 8 * n; };
+        a[lane / 4][first + n] = static_cast<Left>(byte(8 + 2 * r));
+        a[lane / 4 + 8][first + n] = static_cast<Left>(byte(9 + 2 * r));
+        b[first + n][lane / 4] = static_cast<Right>(byte(8 + 2 * groups + r));
+      }
+    }
+  }
+  for (int lane = 0; lane < kLanes; ++lane) {
+    for (int r = 0; r < 4; ++r) {
+      const int row = lane / 4 + r / 2 * 8, feature = lane % 4 * 2 + r % 2;
+      uint32_t sum = old[r][lane];
+      for (int k = 0; k < 16 * groups; ++k) sum += static_cast<uint32_t>(a[row][k] * b[k][feature]);
+      w.At<uint32_t>(i.args[r])[lane] = sum;
+    }
+  }
+  Count(w, 16 * groups);
+}
+
+void DecodeMultiplyBytes(Decoder& d) {
+  const bool wide = d.Has("m16n8k32");
+  if (!wide && !d.Has("m16n8k16")) d.Unknown();
+  const Type sum = d.TakeType(), left = d.TakeType(), right = d.TakeType(), before = d.TakeType();
+  d.End();
+  const auto is_byte = [](Type type) { return type == Type::kS8 || type == Type::kU8; };
+  if (sum != Type::kS32 || before != Type::kS32 || !is_byte(left) || !is_byte(right)) d.Unknown();
+  d.Operands(4);
+  d.Vector(0, 4, Type::kB32, true);
+  d.Vector(3, 4, Type::kB32, false);
+  d.Vector(1, wide ? 4 : 2, Type::kB32, false);
+  d.Vector(2, wide ? 2 : 1, Type::kB32, false);
+  d.inst.detail = wide ? 2 : 1;
+  const bool from = left == Type::kS8, by = right == Type::kS8;
+  d.inst.run = from ? (by ? MultiplyBytes<int8_t, int8_t> : MultiplyBytes<int8_t, uint8_t>)
+                    : (by ? MultiplyBytes<uint8_t, int8_t> : MultiplyBytes<uint8_t, uint8_t>);
+  d.inst.pipe = kTensor;
+}
+
+void DecodeMultiplyFloats(Decoder& d) {
   const bool ordered = d.Has("sp::ordered_metadata"), sparse = ordered || d.Has("sp");
-  if (!d.Has("sync") || !d.Has("aligned") || !d.Has("row") || !d.Has("col")) d.Unknown();
   if (!d.Has(sparse ? "m16n8k32" : "m16n8k16")) d.Unknown();
   const Type sum = d.TakeType(), left = d.TakeType(), right = d.TakeType(), before = d.TakeType();
   d.End();
@@ -120,6 +174,11 @@ void DecodeMultiply(Decoder& d) {
     d.inst.run = half ? Multiply<ReadHalf> : Multiply<BfloatValue>;
   }
   d.inst.pipe = kTensor;
+}
+
+void DecodeMultiply(Decoder& d) {
+  if (!d.Has("sync") || !d.Has("aligned") || !d.Has("row") || !d.Has("col")) d.Unknown();
+  d.OfFloats() ? DecodeMultiplyFloats(d) : DecodeMultiplyBytes(d);
 }
 
 }  // namespace
