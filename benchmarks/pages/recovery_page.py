@@ -69,6 +69,16 @@ def _module(row: Row) -> Iterator[str]:
             _ratio(row, name, BYTES),
         ]
         yield f"| {' | '.join(cells)} |"
+    for name, facts in networks.items():
+        if name.endswith(f", {FLOAT}") and facts.get("off") and "trained" not in name:
+            yield ""
+            yield f"{name.rpartition(', ')[0]}: {_promise(facts['off'])}."
+
+
+def _promise(off: list[float]) -> str:
+    """Return how far the compiled network is off what the plan promised; then, corrected."""
+    told = f"the compiled network was {off[0]:+.1%} off the promised time"
+    return told + (f", that of the corrected plan {off[1]:+.1%}" if len(off) > 1 else "")
 
 
 def _pair(facts: Mapping[str, Any], key: str) -> str:
