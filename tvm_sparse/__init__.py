@@ -14,6 +14,7 @@ __version__ = version("tvm-sparse")
 _PUBLIC = {
     "Config": "tvm_sparse.base.config",
     "Library": "tvm_sparse.program.library",
+    "OnnxModule": "tvm_sparse.frontends.onnx.trainable",
     "compile": "tvm_sparse.program.compiler",
     "compile_for": "tvm_sparse.program.compile_for",
     "explain": "tvm_sparse.dynamo.report",
@@ -37,6 +38,7 @@ __all__ = [
     "Config",
     "InputError",
     "Library",
+    "OnnxModule",
     "SparseError",
     "UnsupportedError",
     "__version__",

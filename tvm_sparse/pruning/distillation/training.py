@@ -108,6 +108,13 @@ class Training:
             with torch.no_grad():
                 wanted = states_of(self.teacher, self.of_teacher, batch)
             loss = self.loss(states_of(self.student, self.of_student, batch), wanted, batch)
+        if not loss.requires_grad:
+            raise InputError(
+                "distillation",
+                "no output that is compared depends on a trained weight",
+                "outputs with gradients",
+                "compare other outputs: losses={...}",
+            )
         value = loss.item()
         if not math.isfinite(value):
             raise InputError(
