@@ -20,6 +20,7 @@ from tvm_sparse.frontends.modules.effective import inference_copy
 from tvm_sparse.frontends.modules.exported_anew import exported_anew
 from tvm_sparse.frontends.modules.huggingface import register_caches
 from tvm_sparse.frontends.modules.needed_conditions import needed
+from tvm_sparse.frontends.modules.one_division import OneDivision
 from tvm_sparse.frontends.modules.open_axes import Call
 from tvm_sparse.frontends.modules.plain_module import plain_module
 from tvm_sparse.frontends.modules.whole_quotients import WholeQuotients
@@ -97,7 +98,7 @@ def exported(module: nn.Module, call: Call, shapes: Any) -> torch.export.Exporte
     call = widened(module, told_apart(module, call), shapes)
     with TensorPlaces(), OpenForms():
         try:
-            with WholeQuotients(), AskedConditions() as asked:
+            with OneDivision(), WholeQuotients(), AskedConditions() as asked:
                 found = torch.export.export(module, *call, dynamic_shapes=shapes)
             _open_from_one(found, shapes)
         except SparseError:
