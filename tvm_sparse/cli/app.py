@@ -12,6 +12,7 @@ from tvm_sparse.cli import console
 from tvm_sparse.cli.bench import bench_command
 from tvm_sparse.cli.compile import compile_command
 from tvm_sparse.cli.demo import demo_command
+from tvm_sparse.cli.distil import distil_command
 from tvm_sparse.cli.doctor import doctor_command
 from tvm_sparse.cli.explain import explain_command
 from tvm_sparse.cli.hub import pull_command, push_command
@@ -35,6 +36,7 @@ app = typer.Typer(
 app.command("demo")(demo_command)
 app.command("plan")(plan_command)
 app.command("prune")(prune_command)
+app.command("distil")(distil_command)
 app.command("quantize")(quantize_command)
 app.command("inspect")(inspect_command)
 app.command("tune")(tune_command)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import typer
 
+from tvm_sparse.base.new_files import whole
 from tvm_sparse.errors import InputError
 
 
@@ -30,3 +32,13 @@ def check_new_file(path: Path, suffix: str, *, force: bool) -> None:
     check_file(path)
     if path.exists() and not force:
         raise InputError(f"'{path}'", "exists", "a new file", "or --force")
+
+
+def write_weights(model: Any, path: Path) -> None:
+    """Write the state of ``model`` as a .safetensors file."""
+    from safetensors.torch import save_file
+
+    # Tied weights share memory, which the format refuses: each name gets its own copy.
+    tensors = {name: x.detach().clone().contiguous() for name, x in model.state_dict().items()}
+    with whole(path) as temporary:
+        save_file(tensors, temporary)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tvm_sparse.base.new_files import whole
 from tvm_sparse.base.progress import bars
 from tvm_sparse.cli import console, outputs, tables
 from tvm_sparse.cli.calibration import MaybeCalibration, arrays, tensors
@@ -110,7 +109,7 @@ def prune_command(
             from tvm_sparse.frontends.files.safetensors import load_factory
 
             pruner = _pruned(load_factory(source, weights), plan, calibration)
-            _write(pruner.squash_mask(), output)
+            outputs.write_weights(pruner.squash_mask(), output)
         _show(pruner, "model" if file else "weights", output, json)
 
 
@@ -202,15 +201,6 @@ def _bar() -> Iterator[Progress]:
     """Yield what draws a bar of the layers that are done."""
     with bars() as progress:
         yield lambda _layer, done, layers, _left: progress("pruning", done, layers)
-
-
-def _write(model: Any, path: Path) -> None:
-    from safetensors.torch import save_file
-
-    # Tied weights share memory, which the format refuses: each name gets its own copy.
-    tensors = {name: x.detach().clone().contiguous() for name, x in model.state_dict().items()}
-    with whole(path) as temporary:
-        save_file(tensors, temporary)
 
 
 def _show(pruner: Pruner, what: str, path: Path, json: bool) -> None:
