@@ -3,17 +3,23 @@
     python -m benchmarks.real_models --folder build/models    # all of them
     python -m benchmarks.real_models --folder build/models --names silero-vad "magika file types"
 
+    python -m benchmarks.real_models --folder build/models --train 300   # then, with training
+
 Writes ``results/real_models.json``; what was made in the folder is taken again.
 
 Each file is compiled as it was published, with open extents where it has some. Then with the
 weights that `ts.prune.onnx` leaves after one pass over 4 to 32 inputs, without training. Both are
 put into int8 by `ts.quantize_onnx`. Programs run in turns with one thread, one input a call.
 onnxruntime and OpenVINO run the published file and the same int8 file.
+
+With ``--train``, files with 75 % zeros learn for so many seconds what the published ones give, from
+other inputs than are scored. Their scores are added to rows that are there; nothing is timed.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import time
 import warnings
@@ -31,6 +37,10 @@ NAME = "real_models"
 PUBLISHED, INT8 = "published", "int8"
 ZEROS = {"50 % zeros": 0.5, "75 % zeros": 0.75}
 SPARSE_INT8 = "75 % zeros, int8"
+TRAINED = "75 % zeros, trained"
+TRAINED_INT8 = f"{TRAINED}, int8"
+SAMPLES, AT_ONCE = 512, 8
+"""Inputs to learn from, and how many a step takes where the file lets it choose."""
 TOLERANCE = 2e-3
 """Largest error of the published file's outputs beside onnxruntime's, relative to the largest."""
 
@@ -50,7 +60,14 @@ def main() -> None:
         place = unpacked(case.package, options.folder)
         if place is None:
             continue
-        row = measured(case, place, options) | {"cpu": here["cpu"], "shared": options.shared}
+        if options.train is not None:
+            if not case.prunable or case.name not in rows:
+                continue
+            found = trained(case, place, options.train)
+            row = rows[case.name] | {"training": found["training"]}
+            row["scores"] |= found["scores"]
+        else:
+            row = measured(case, place, options) | {"cpu": here["cpu"], "shared": options.shared}
         print(row, flush=True)
         rows[case.name] = row
         ordered = [rows[one.name] for one in FILES if one.name in rows]
@@ -61,10 +78,8 @@ def measured(case: TrainedFile, place: Path, options: argparse.Namespace) -> dic
     """Return the row of a file: errors, scores and times of every program that there is."""
     import tvm_sparse as ts
 
-    path = _found(case, place)
+    path, work = _found(case, place), _work(case, place)
     calls = case.calls(path, SEED, case.calibration), case.calls(path, SEED + 1, TEST)
-    work = place.parent / "made" / path.stem
-    work.mkdir(parents=True, exist_ok=True)
     row: dict[str, Any] = {"model": case.name, "package": case.package, "measure": case.measure}
     row |= {
         "calibration": case.calibration,
@@ -87,13 +102,67 @@ def measured(case: TrainedFile, place: Path, options: argparse.Namespace) -> dic
     return row | _judged(case, programs, calls[1], options.rounds)
 
 
-def _judged(
-    case: TrainedFile, programs: dict[str, Program], calls: list[Call], rounds: int
-) -> dict[str, Any]:
-    """Return scores of all programs, the error of the published one, and times in ms."""
-    outputs = {name: [run(call.feed) for call in calls] for name, run in programs.items()}
+def trained(case: TrainedFile, place: Path, seconds: float) -> dict[str, Any]:
+    """Return scores of the pruned file that has learned, in float32 and int8, and what it took."""
+    import tvm_sparse as ts
+
+    path, work = _found(case, place), _work(case, place)
+    file, whole = work / "zeros75-trained.onnx", work / "zeros75-trained-int8.onnx"
+    told = file.with_suffix(".json")
+    if not told.exists():
+        calls = case.calls(path, SEED + 2, SAMPLES)
+        begin = time.process_time()
+        student, teacher = ts.OnnxModule(work / "zeros75.onnx"), ts.OnnxModule(path)
+        batches = _batches(path, calls)
+        together = AT_ONCE if len(batches) == len(calls) else 1
+        losses = ts.prune.distil(student, teacher, batches, seconds=seconds, accumulate=together)
+        student.save(file)
+        facts = {"steps": len(losses), "seconds": round(time.process_time() - begin)}
+        told.write_text(json.dumps(facts), encoding="utf-8")
+    if not whole.exists():
+        feeds = [call.feed for call in case.calls(path, SEED, case.calibration)]
+        ts.quantize_onnx(file, feeds, output=whole)
+    programs = {f"onnxruntime, {PUBLISHED}": _onnxruntime(path)}
+    for variant, one in ((TRAINED, file), (TRAINED_INT8, whole)):
+        programs[f"ours, {variant}"] = _ours(
+            _artifact(one, work / f"{one.stem}.tvm-sparse", ts), one
+        )
+    test = case.calls(path, SEED + 1, TEST)
+    outputs = {name: [run(call.feed) for call in test] for name, run in programs.items()}
+    return {"scores": _scores(case, outputs, test), "training": json.loads(told.read_text())}
+
+
+def _batches(path: Path, calls: list[Call]) -> list[dict[str, np.ndarray]]:
+    """Return the inputs of some calls at once, or of one where the file has a fixed first axis."""
+    import onnx
+
+    graph = onnx.load(path, load_external_data=False).graph
+    shapes = [value.type.tensor_type.shape.dim for value in graph.input]
+    opened = all(len(dims) and not dims[0].dim_value for dims in shapes)
+    single = all(len(x) == 1 for x in calls[0].feed.values() if x.ndim)
+    size = AT_ONCE if opened and single else 1
+    feeds = [call.feed for call in calls]
+    return [
+        {name: np.concatenate([f[name] for f in feeds[i : i + size]]) for name in feeds[0]}
+        if size > 1
+        else feeds[i]
+        for i in range(0, len(feeds), size)
+    ]
+
+
+def _work(case: TrainedFile, place: Path) -> Path:
+    """Return the folder of what is made of a file."""
+    found = place.parent / "made" / _found(case, place).stem
+    found.mkdir(parents=True, exist_ok=True)
+    return found
+
+
+def _scores(
+    case: TrainedFile, outputs: dict[str, list[list[np.ndarray]]], calls: list[Call]
+) -> dict[str, float]:
+    """Return the mean score of each program."""
     published = outputs[f"onnxruntime, {PUBLISHED}"]
-    scores = {
+    return {
         name: float(
             np.mean(
                 [case.score(f, p, c.label) for f, p, c in zip(found, published, calls, strict=True)]
@@ -101,7 +170,15 @@ def _judged(
         )
         for name, found in outputs.items()
     }
-    found = {"scores": scores}
+
+
+def _judged(
+    case: TrainedFile, programs: dict[str, Program], calls: list[Call], rounds: int
+) -> dict[str, Any]:
+    """Return scores of all programs, the error of the published one, and times in ms."""
+    outputs = {name: [run(call.feed) for call in calls] for name, run in programs.items()}
+    published = outputs[f"onnxruntime, {PUBLISHED}"]
+    found: dict[str, Any] = {"scores": _scores(case, outputs, calls)}
     if f"ours, {PUBLISHED}" in outputs:
         pairs = zip(outputs[f"ours, {PUBLISHED}"], published, strict=True)
         found["error"] = max(
@@ -206,6 +283,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="benchmarks.real_models", description=__doc__)
     parser.add_argument("--folder", type=Path, required=True, help="where all that is made is kept")
     parser.add_argument("--names", nargs="+", help="models; all without it")
+    parser.add_argument("--train", type=float, metavar="SECONDS", help="train what was pruned")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--shared", action="store_true", help="say that others used the machine")
     return parser.parse_args()

@@ -84,10 +84,20 @@ def distil_command(
         outputs.check_new_file(output, ".onnx" if file else ".safetensors", force=force)
         given = _files if file else _modules
         student, dense, batches = given(source, weights, teacher, in_pieces(arrays(data), batch))
+        together = max(1, batch // max(map(_samples, batches)))
         if seconds is None and steps is None:
             seconds = USUAL
         begin = time.monotonic()
-        losses = _trained(student, dense, batches, steps, seconds=seconds, rate=rate, resume=resume)
+        losses = _trained(
+            student,
+            dense,
+            batches,
+            steps,
+            seconds=seconds,
+            rate=rate,
+            accumulate=together,
+            resume=resume,
+        )
         if file:
             student.save(output)
         else:
@@ -107,6 +117,12 @@ def distil_command(
             console.show(f"{len(losses)} steps, loss {losses[0]:.4g} -> {losses[-1]:.4g}")
         console.show(f"{tables.percent(zeros)} zeros in its layers")
         console.show(f"wrote {output}")
+
+
+def _samples(batch: Any) -> int:
+    """Return how many samples a batch has: the largest first extent."""
+    tensors = batch.values() if isinstance(batch, dict) else [batch]
+    return max((len(x) for x in tensors if x.ndim), default=1)
 
 
 def _files(source: str, _: Path | None, teacher: Path, batches: list[Any]) -> Given:

@@ -153,11 +153,11 @@ def test_zeros_hold_in_every_precision(precision):
         assert (value[zeros[key]] == 0).all() or "bias" in key
 
 
-@pytest.mark.parametrize("average", [None, 0.9])
-def test_an_interrupted_run_goes_on_exactly(tmp_path, average):
+@pytest.mark.parametrize("more", [{}, {"average": 0.9}, {"accumulate": 3}])
+def test_an_interrupted_run_goes_on_exactly(tmp_path, more):
     teacher = encoder()
     whole, parted = pruned(teacher), pruned(teacher)
-    options = {"average": average, "precision": "float32"}
+    options = {**more, "precision": "float32"}
     losses = distil(whole, teacher, batches(), 9, **options)
 
     def stop(step, steps, loss):
@@ -198,6 +198,19 @@ def test_an_average_lies_between_the_weights_of_steps():
     assert 0 < (slow - first).norm() < 0.1 * (plain - first).norm()
 
 
+def test_single_samples_together_are_a_batch():
+    teacher = encoder()
+    whole, single = pruned(teacher), pruned(teacher)
+    singles = [
+        {k: x[None] for k, x in zip(b, rows)} for b in batches(2) for rows in zip(*b.values())
+    ]
+    wanted = distil(whole, teacher, batches(2), 4, precision="float32")
+    found = distil(single, teacher, singles, 4, precision="float32", accumulate=8)
+    assert found == pytest.approx(wanted, rel=1e-3)
+    for name, value in single.state_dict().items():
+        torch.testing.assert_close(value, whole.state_dict()[name], rtol=1e-3, atol=1e-4)
+
+
 def test_time_ends_a_run():
     teacher, told = encoder(), []
     losses = distil(
@@ -219,6 +232,7 @@ def test_time_ends_a_run():
         ({"steps": -1}, "steps"),
         ({"seconds": -1}, "seconds"),
         ({"steps": 1, "average": 1}, "average"),
+        ({"steps": 1, "accumulate": 0}, "accumulate"),
         ({"steps": 1, "precision": "float16"}, "precision"),
         ({"steps": 1, "losses": {"kl": 1}, "match": ["blocks.0"]}, "match"),
         ({"steps": 1, "losses": {"nothing": 1}}, "no module"),

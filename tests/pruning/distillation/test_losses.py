@@ -8,6 +8,7 @@ from torch import nn
 
 from tests.zoo import package
 from tvm_sparse.pruning.distillation.losses import (
+    Pair,
     attentions_of,
     cosine,
     divergence,
@@ -37,11 +38,19 @@ def test_the_outermost_attention_of_transformers_counts():
 
 def test_values_by_hand():
     s, t = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[1.0, 0.0], [3.0, 0.0]])
-    assert relative_error([s], [t], None) == pytest.approx((4 + 16) / 10)
+    assert relative_error([Pair([s], [t], None)]) == pytest.approx((4 + 16) / 10)
     angles = [1 / 5**0.5, 3 / 5]
-    assert cosine([s], [t], None) == pytest.approx(1 - sum(angles) / 2)
+    assert cosine([Pair([s], [t], None)]) == pytest.approx(1 - sum(angles) / 2)
     p, q = s.softmax(-1), t.softmax(-1)
-    assert divergence([s], [t], None) == pytest.approx(float((q * (q / p).log()).sum() / 2))
+    assert divergence([Pair([s], [t], None)]) == pytest.approx(float((q * (q / p).log()).sum() / 2))
+
+
+@pytest.mark.parametrize("compare", [relative_error, cosine, divergence])
+def test_batches_of_one_sample_are_compared_as_one_of_several(compare):
+    s, t = torch.randn(4, 6), torch.randn(4, 6)
+    whole = compare([Pair([s], [t], None)])
+    parts = compare([Pair([a], [b], None) for a, b in zip(s.split(1), t.split(1), strict=True)])
+    torch.testing.assert_close(parts, whole)
 
 
 def test_padding_does_not_count_in_embeddings():
@@ -59,4 +68,4 @@ def test_terms_are_weighted_and_one_module_is_run_once():
     assert loss.names == ("layers.0", "layers.1", "")
     s = [[torch.full((1, 2), 2.0)], [torch.full((1, 2), 3.0)], [torch.full((1, 2), 1.0)]]
     t = [[torch.ones(1, 2)]] * 3
-    assert loss(s, t, None) == pytest.approx(2 * (1 + 4) + 4 + 0)
+    assert loss([s], [t], [None]) == pytest.approx(2 * (1 + 4) + 4 + 0)

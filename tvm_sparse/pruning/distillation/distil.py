@@ -39,6 +39,7 @@ def distil(
     match: Sequence[str] | None = None,
     precision: Precision = "auto",
     average: float | None = None,
+    accumulate: int = 1,
     resume: str | Path | None = None,
     backward: Backward = Tensor.backward,
     progress: Progress = lambda step, steps, loss: None,
@@ -60,7 +61,7 @@ def distil(
         Like those of :func:`.one_shot`, without labels; begun again when they end. Sequences of
         equal lengths waste nothing: see :func:`.batches_by_length`.
     steps
-        Steps of the optimizer, one batch each.
+        Steps of the optimizer.
     seconds
         The run ends after so much time. With ``steps`` as well: after what comes first.
     rate
@@ -84,6 +85,9 @@ def distil(
     average
         With 0.999, for example, the result is a moving average of the weights, each step counting
         0.1 %.
+    accumulate
+        Batches a step. They are compared together, so that some of one sample each, which is all
+        that many ONNX files take, count as a batch of several.
     resume
         A file that keeps the state of the run, every minute and where it is interrupted. The next
         call with the same arguments goes on from there; ``batches`` must come in the same order.
@@ -102,7 +106,7 @@ def distil(
         There is no batch, neither steps nor seconds, a name is unknown, the loss is not finite, or
         ``resume`` is the file of another run.
     """
-    plan = Plan(steps, seconds, rate, resolved(precision, unwrapped(student)), average)
+    plan = Plan(steps, seconds, rate, resolved(precision, unwrapped(student)), average, accumulate)
     _check(plan)
     loss = _loss(unwrapped(student), losses, match)
     first, repeated = _again(batches)
@@ -119,6 +123,8 @@ def _check(plan: Plan) -> None:
             raise InputError(name, str(value), "0 or more")
     if plan.steps is None and plan.seconds is None:
         raise InputError("distillation", "has no end", "steps or seconds")
+    if plan.accumulate < 1:
+        raise InputError("accumulate", str(plan.accumulate), "1 or more")
     if plan.average is not None and not 0 <= plan.average < 1:
         raise InputError("average", str(plan.average), "at least 0, less than 1")
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -14,8 +15,17 @@ from tvm_sparse.errors import InputError
 from tvm_sparse.pruning.blocks import blocks_of
 from tvm_sparse.pruning.compensation.calls import Batch, attended
 
-Compare = Callable[[list[Tensor], list[Tensor], Batch], Tensor]
-"""The loss of what one module gives, given what the same module of the dense network gives."""
+
+class Pair(NamedTuple):
+    """What a module gives for a batch, and what the same module of the dense network gives."""
+
+    found: list[Tensor]
+    wanted: list[Tensor]
+    batch: Batch
+
+
+Compare = Callable[[list[Pair]], Tensor]
+"""The loss of what one module gives for some batches."""
 
 
 @dataclass(frozen=True)
@@ -41,19 +51,26 @@ def attentions_of(model: nn.Module) -> list[str]:
     return found
 
 
-def relative_error(found: list[Tensor], wanted: list[Tensor], batch: Batch) -> Tensor:
-    """Return the sum of ``||s - t||^2 / ||t||^2`` over all outputs."""
+def relative_error(pairs: list[Pair]) -> Tensor:
+    """Return the sum of ``||s - t||^2 / ||t||^2`` over all outputs, norms being of all batches."""
     terms = []
-    for state, target in zip(found, wanted, strict=True):
-        s, t = attended(state, batch).float(), attended(target, batch).float()
-        terms.append((s - t).square().sum() / t.square().sum().clamp(min=1e-12))
+    for i in range(len(pairs[0].wanted)):
+        errors, norms = [], []
+        for found, wanted, batch in pairs:
+            s, t = attended(found[i], batch).float(), attended(wanted[i], batch).float()
+            errors.append((s - t).square().sum())
+            norms.append(t.square().sum())
+        terms.append(torch.stack(errors).sum() / torch.stack(norms).sum().clamp(min=1e-12))
     return torch.stack(terms).sum()
 
 
-def cosine(found: list[Tensor], wanted: list[Tensor], batch: Batch) -> Tensor:
+def cosine(pairs: list[Pair]) -> Tensor:
     """Return 1 - the mean cosine of the embeddings (see :func:`embeddings`)."""
-    s, t = (embeddings(side[0].float(), batch) for side in (found, wanted))
-    return 1 - functional.cosine_similarity(s, t, dim=-1).mean()
+    cosines = []
+    for found, wanted, batch in pairs:
+        s, t = (embeddings(side[0].float(), batch) for side in (found, wanted))
+        cosines.append(functional.cosine_similarity(s, t, dim=-1).mean())
+    return 1 - torch.stack(cosines).mean()
 
 
 def embeddings(states: Tensor, batch: Batch) -> Tensor:
@@ -71,10 +88,13 @@ def embeddings(states: Tensor, batch: Batch) -> Tensor:
     return (states * kept).sum(1) / kept.sum(1).clamp(min=1)
 
 
-def divergence(found: list[Tensor], wanted: list[Tensor], batch: Batch) -> Tensor:
+def divergence(pairs: list[Pair]) -> Tensor:
     """Return the mean Kullback-Leibler divergence of the classes that logits give."""
-    s, t = (attended(side[0].float(), batch).log_softmax(-1) for side in (found, wanted))
-    return functional.kl_div(s, t, reduction="batchmean", log_target=True)
+    terms = []
+    for found, wanted, batch in pairs:
+        s, t = (attended(side[0].float(), batch).log_softmax(-1) for side in (found, wanted))
+        terms.append(functional.kl_div(s, t, reduction="batchmean", log_target=True))
+    return torch.stack(terms).mean()
 
 
 LOSSES: Table[Term] = Table(
@@ -98,15 +118,19 @@ class Loss:
     parts: tuple[tuple[float, Compare, tuple[int, ...]], ...]
 
     def __call__(
-        self, found: list[list[Tensor]], wanted: list[list[Tensor]], batch: Batch
+        self,
+        found: list[list[list[Tensor]]],
+        wanted: list[list[list[Tensor]]],
+        batches: Sequence[Batch],
     ) -> Tensor:
-        """Return the loss of the outputs of all ``names``."""
-        terms = [
-            weight * compare(found[place], wanted[place], batch)
-            for weight, compare, places in self.parts
-            for place in places
-            if found[place]
-        ]
+        """Return the loss of the outputs of all ``names`` for ``batches``, those of each first."""
+        terms = []
+        for weight, compare, places in self.parts:
+            for place in places:
+                sides = zip(found, wanted, batches, strict=True)
+                pairs = [Pair(s[place], t[place], batch) for s, t, batch in sides if s[place]]
+                if pairs:
+                    terms.append(weight * compare(pairs))
         if not terms:
             raise InputError("losses", "no output to compare", "modules that the network calls")
         return torch.stack(terms).sum()

@@ -40,6 +40,7 @@ class Plan:
     rate: float
     precision: Precision
     average: float | None
+    accumulate: int = 1
 
     def fraction(self, step: int, elapsed: float) -> float:
         """Return how much of the run is over, 1 at its end."""
@@ -77,14 +78,16 @@ class Training:
         state = kept.load()
         if state is not None:
             self._restore(state)
-        batches = itertools.islice(batches, len(self.losses), None)
+        together = self.plan.accumulate
+        batches = itertools.islice(batches, len(self.losses) * together, None)
         begin = saved = time.monotonic()
         before, whole = self.elapsed, True
         fixed = _tables_fixed(self.student)
         try:
             while (over := self.plan.fraction(len(self.losses), self.elapsed)) < 1:
                 whole = False
-                self._step(next(batches), self.plan.factor(over), backward)
+                group = list(itertools.islice(batches, together))
+                self._step(group, self.plan.factor(over), backward)
                 self.elapsed, whole = before + time.monotonic() - begin, True
                 done = len(self.losses)
                 share = self.plan.fraction(done, self.elapsed)
@@ -102,12 +105,13 @@ class Training:
                 for own, found in zip(self.trained, self.average, strict=True):
                     own.copy_(found)
 
-    def _step(self, batch: Batch, factor: float, backward: Backward) -> None:
-        """Train with one batch; a loss that is not finite is refused."""
+    def _step(self, batches: list[Batch], factor: float, backward: Backward) -> None:
+        """Train with some batches at once; a loss that is not finite is refused."""
         with computing(self.plan.precision, self.student):
             with torch.no_grad():
-                wanted = states_of(self.teacher, self.of_teacher, batch)
-            loss = self.loss(states_of(self.student, self.of_student, batch), wanted, batch)
+                wanted = [states_of(self.teacher, self.of_teacher, batch) for batch in batches]
+            found = [states_of(self.student, self.of_student, batch) for batch in batches]
+            loss = self.loss(found, wanted, batches)
         if not loss.requires_grad:
             raise InputError(
                 "distillation",

@@ -25,7 +25,8 @@ class OnnxNetwork(nn.Module):
 
     Each layer is a module named after its weight in the file, and holds that weight with the
     outputs first, as PyTorch has it: the gates of recurrent layers are in PyTorch's order, too.
-    When the network is called, onnxruntime computes what its layers read; it has no gradients.
+    When the network is called, onnxruntime computes what its layers read; it has no gradients:
+    ``ts.OnnxModule`` has them.
 
     Parameters
     ----------
