@@ -161,11 +161,15 @@ def _expression(extent: Any, names: Mapping[Any, Any]) -> Any | None:
 
 
 def decided(importer: Any, node: torch.fx.Node, result: Any) -> Any:
-    """Return what ``node`` computes of extents, as a number where their ranges allow one only."""
+    """Return what ``node`` computes of extents in PyTorch's form, which has one division.
+
+    It is a number where their ranges allow one only.
+    """
     if not isinstance(node.meta.get("val"), torch.SymInt) or isinstance(result, int):
         return result
-    simple = bounds(importer, node).simplify(result)
-    return int(simple) if isinstance(simple, tirx.IntImm) else result
+    form = _expression(node.meta["val"], _variables(importer, node.graph))
+    simple = bounds(importer, node).simplify(result if form is None else form)
+    return int(simple) if isinstance(simple, tirx.IntImm) else simple
 
 
 @converter("sym_max")

@@ -7,9 +7,8 @@ from typing import Any
 
 import torch
 from tvm import te, tirx
-from tvm.sym import Analyzer
 
-from tvm_sparse.frontends.converters.extents import bounds
+from tvm_sparse.frontends.converters.extents import shape_of
 from tvm_sparse.frontends.converters.operators import called, converter
 
 
@@ -28,28 +27,28 @@ def _padded(importer: Any, node: torch.fx.Node) -> Any | None:
     before, after = [0] * rank, [0] * rank
     for i in range(len(amounts) // 2):
         before[rank - 1 - i], after[rank - 1 - i] = amounts[2 * i : 2 * i + 2]
-    sides = [*zip(before, x.ty.shape, after, strict=True)]
-    sums = [bounds(importer, node).simplify(tirx.const(0, "int64") + sum(s)) for s in sides]
-    known = [int(n) if isinstance(n, tirx.IntImm) else None for n in sums]
+    axes = [i for i in range(rank) if (before[i], after[i]) != (0, 0)]
+    shape = shape_of(importer, node)
+    extents = [int(n) if isinstance(n, tirx.IntImm) else n for n in (shape[i] for i in axes)]
     # As operands, so that an extent is one variable of the function.
-    return called(importer, node, functools.partial(_bordered, value, known), x, before, after)
+    bordered = functools.partial(_bordered, value, axes)
+    return called(importer, node, bordered, x, extents, [before[i] for i in axes])
 
 
 def _bordered(
-    value: float, known: list[int | None], x: te.Tensor, before: list[Any], after: list[Any]
+    value: float, axes: list[int], x: te.Tensor, extents: list[Any], before: list[Any]
 ) -> te.Tensor:
-    """Return ``x`` between elements ``value``, of extents that are ``known`` or simplified.
+    """Return ``x`` between elements ``value``: its ``axes`` have ``extents`` then.
 
-    Those of a call's result are simple, too: ``max(n, 256)`` of a length ``n + max(256 - n, 0)``.
-    TVM compares them by their form when it fuses functions.
+    These are sums in the form that PyTorch knows: ``(h + 1) // 2 * 2 + 1`` of a plane of ``h`` rows
+    between two halves of an amount. TVM compares extents by their form when it fuses functions.
     """
-    simplify = Analyzer().simplify
-    sides = [*zip(before, x.shape, after, strict=True)]
-    sums = [simplify(tirx.const(0, "int64") + sum(parts)) for parts in sides]
-    shape = [simple if n is None else n for n, simple in zip(known, sums, strict=True)]
+    shape, first = [*x.shape], [0] * len(x.shape)
+    for axis, extent, amount in zip(axes, extents, before, strict=True):
+        shape[axis], first[axis] = extent, amount
 
     def at(*index: Any) -> Any:
-        places = [i - first for i, (first, _, _) in zip(index, sides, strict=True)]
+        places = [i - begin for i, begin in zip(index, first, strict=True)]
         pairs = [*zip(places, x.shape, strict=True)]
         inside = tirx.all(*(tirx.all(p >= 0, p < extent) for p, extent in pairs))
         return tirx.if_then_else(inside, x(*places), tirx.const(value, x.dtype))

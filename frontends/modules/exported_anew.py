@@ -12,13 +12,13 @@ from torch.utils._sympy.numbers import int_oo
 from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.modules.asked_sizes import exported_at_sizes
 from tvm_sparse.frontends.modules.needed_conditions import needed
-from tvm_sparse.frontends.modules.one_division import OneDivision
 from tvm_sparse.frontends.modules.open_axes import Call, inputs_of, open_axes
 from tvm_sparse.frontends.modules.other_examples import answering_otherwise, examples_of
 from tvm_sparse.frontends.modules.untraced import not_traced, suggests_multiples
 from tvm_sparse.frontends.modules.whole_quotients import WholeQuotients
 from tvm_sparse.frontends.program.asked_conditions import AskedConditions, Condition
 from tvm_sparse.frontends.program.conditions import bounded
+from tvm_sparse.frontends.program.one_division import OneDivision
 
 Exported = tuple[torch.export.ExportedProgram, list[Condition]]
 """A program, and the conditions under which it is what its model computes."""

@@ -20,7 +20,6 @@ from tvm_sparse.frontends.modules.effective import inference_copy
 from tvm_sparse.frontends.modules.exported_anew import exported_anew
 from tvm_sparse.frontends.modules.huggingface import register_caches
 from tvm_sparse.frontends.modules.needed_conditions import needed
-from tvm_sparse.frontends.modules.one_division import OneDivision
 from tvm_sparse.frontends.modules.open_axes import Call
 from tvm_sparse.frontends.modules.plain_module import plain_module
 from tvm_sparse.frontends.modules.whole_quotients import WholeQuotients
@@ -28,6 +27,7 @@ from tvm_sparse.frontends.modules.widened import widened
 from tvm_sparse.frontends.program.asked_conditions import CONDITIONS, AskedConditions
 from tvm_sparse.frontends.program.cuda_autocast import surrounding
 from tvm_sparse.frontends.program.exported import from_exported
+from tvm_sparse.frontends.program.one_division import OneDivision
 from tvm_sparse.frontends.program.open_forms import OpenForms
 from tvm_sparse.frontends.program.tensor_places import TensorPlaces
 from tvm_sparse.frontends.program.told_ranges import told_begins

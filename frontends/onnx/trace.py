@@ -19,6 +19,7 @@ from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.onnx.inputs import Extent, Input, Range
 from tvm_sparse.frontends.onnx.ranges import LARGEST, is_wide, ranges_of, settled, size_at
 from tvm_sparse.frontends.onnx.rehearsal import shapes_at
+from tvm_sparse.frontends.program.one_division import OneDivision
 from tvm_sparse.frontends.quiet import quiet
 
 _log = logging.getLogger(__name__)
@@ -82,7 +83,7 @@ def _program(
     examples = [_example(x, sizes) for x in inputs]
     # Else whether an extent is one, which nothing here asks for, is a condition of the program.
     oblivious = fx_config.patch(backed_size_oblivious=True)  # type: ignore[attr-defined]
-    with quiet(), torch.no_grad(), oblivious, _agreeing(network, inputs):
+    with quiet(), torch.no_grad(), oblivious, OneDivision(), _agreeing(network, inputs):
         return torch.export.export(
             network, tuple(examples), dynamic_shapes=(tuple(shapes),) if inputs else None
         )

@@ -42,6 +42,7 @@ from tvm_sparse.frontends.program.inlined import without_inner_graphs
 from tvm_sparse.frontends.program.left_float import left_float
 from tvm_sparse.frontends.program.memory_layout import refuse_unknown_layouts
 from tvm_sparse.frontends.program.multiples import MULTIPLES, noted
+from tvm_sparse.frontends.program.one_division import OneDivision
 from tvm_sparse.frontends.program.ones import unlike_at_one, without_zeros
 from tvm_sparse.frontends.program.own_copies import without_own_copies
 from tvm_sparse.frontends.program.promotion import fill_empty, promote_operands
@@ -117,7 +118,7 @@ def _imported(
     with quiet():
         program, narrowing, conditions = bounded(program, [*asked, *unlike_at_one(program)])
         program = without_zeros(program)
-    with quiet(), layouts_undecided():
+    with quiet(), layouts_undecided(), OneDivision():
         program = _without_sparse_tensors(program)
         opened = OpenExtents(program, compared=True)
         program = _decomposed(program, opened)

@@ -16,8 +16,8 @@ from torch.export import Dim
 from torch.utils._sympy.functions import FloorDiv, Max, Min, PythonMod
 
 import tvm_sparse as ts
-from tvm_sparse.frontends.modules.one_division import OneDivision
 from tvm_sparse.frontends.modules.whole_quotients import WholeQuotients
+from tvm_sparse.frontends.program.one_division import OneDivision
 from tvm_sparse.frontends.program.whole_forms import extreme, least, quotient, remainder
 
 H, W = (sympy.Symbol(name, positive=True, integer=True) for name in "hw")

@@ -47,6 +47,19 @@ def test_convolutions_pad_by_their_extents(tmp_path, padding, stride):
     _check(tmp_path, graph(nodes, OPEN, ["y"], {"weight": weight}), PLANES)
 
 
+def test_planes_behind_padded_layers_are_divided_once(tmp_path):
+    draw, nodes, weights, channels = np.random.default_rng(1), [], {}, 2
+    for i, kernel in enumerate([3, 5, 3, 1, 3]):
+        weights[f"w{i}"] = draw.random((3, channels, kernel, kernel), np.float32) / 9
+        options = {"auto_pad": "SAME_UPPER", "strides": [2, 2] if kernel != 5 else [1, 1]}
+        nodes.append(node("Conv", f"x{i or ''} w{i}", f"x{i + 1}", **options))
+        channels = 3
+    library = _check(
+        tmp_path, graph(nodes, OPEN, ["x5"], weights), [(1, 2, 33, 64), (2, 2, 97, 40)]
+    )
+    assert str(library.outputs[0].shape[2]) == "(h + 15) // 16"
+
+
 @pytest.mark.grid
 @pytest.mark.parametrize("operator", ["MaxPool", "AveragePool"])
 @pytest.mark.parametrize(
