@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import tempfile
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,6 +83,32 @@ def _shaped_onnx(source: Any, part: Part, asked: Asked) -> Model:
     return load_shaped(Path(source), part, asked)
 
 
+def _is_onnx_network(source: Any) -> bool:
+    if isinstance(source, str | Path):
+        return False
+    from tvm_sparse.pruning.onnx_models.network import OnnxNetwork
+
+    return isinstance(source, OnnxNetwork)
+
+
+@contextlib.contextmanager
+def _saved(network: Any) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "model.onnx"
+        network.save(path)
+        yield path
+
+
+def _open_part_of_network(source: Any, part: Part) -> Any:
+    with _saved(source) as path:
+        return _open_part_of_onnx(path, part)
+
+
+def _shaped_network(source: Any, part: Part, asked: Asked) -> Model:
+    with _saved(source) as path:
+        return _shaped_onnx(path, part, asked)
+
+
 def _is_relax(source: Any) -> bool:
     import tvm
 
@@ -109,6 +137,12 @@ FRONT_ENDS: Table[FrontEnd] = Table(
         "pt2": FrontEnd(suffix(".pt2"), _open_pt2),
         "factory": FrontEnd(_is_factory, _open_factory, weights=True),
         "object": FrontEnd(_is_module, lambda source, _weights: source),
+        "onnx network": FrontEnd(
+            _is_onnx_network,
+            lambda source, _weights: _open_part_of_network(source, Part()),
+            open_part=_open_part_of_network,
+            shaped=_shaped_network,
+        ),
     },
 )
 """The last one that takes a source opens it: what third parties add is asked first."""

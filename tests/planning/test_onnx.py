@@ -73,3 +73,24 @@ def test_batches_that_a_file_does_not_take_are_refused(file, calibration):
         ts.plan(str(file), [{"y": calibration[0]}], **OPTIONS)
     with pytest.raises(InputError, match="float64"):
         ts.plan(str(file), calibration, example_inputs=np.zeros((1, 64)), **OPTIONS)
+
+
+def test_both_directions_of_a_recurrent_layer_have_their_times(tmp_path):
+    class Both(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lstm = nn.LSTM(32, 48, bidirectional=True)
+
+        def forward(self, x):
+            return self.lstm(x)[0]
+
+    torch.manual_seed(0)
+    model, x = Both().eval(), torch.randn(4, 1, 32)
+    path = exported(model, x, tmp_path / "both.onnx", old=True)
+    found = ts.plan(str(path), [x.numpy()], **{**OPTIONS, "bytes": 60000}, **MODELLED)
+    wanted = ts.plan(model, [x], **{**OPTIONS, "bytes": 60000}, **MODELLED)
+    (own,), (other,) = found.tables.costs.values(), wanted.tables.costs.values()
+    assert len(found.tables.layers) == len(wanted.tables.layers) == 4
+    assert (own.us > 0).all()
+    np.testing.assert_allclose(sorted(own.us.sum(1)), sorted(other.us.sum(1)))
+    np.testing.assert_allclose(sorted(own.nbytes.sum(1)), sorted(other.nbytes.sum(1)))

@@ -19,6 +19,7 @@ from tvm_sparse.base.config import Config
 from tvm_sparse.base.progress import ReportProgress
 from tvm_sparse.base.targets import parse_target
 from tvm_sparse.errors import SlowKernelWarning
+from tvm_sparse.onnx_files.names import layer_name
 from tvm_sparse.planning.candidates import Candidate
 from tvm_sparse.planning.costs import Costs, table
 from tvm_sparse.planning.stitching import drop_of, outputs, rows_of
@@ -79,7 +80,7 @@ class Networks:
         dense, drop = library(candidates[0])
         sparse = (library(candidate)[0] for candidate in candidates[1:])
         taken = self._measured(dense, sparse) if self.runs_here else modelled([dense, *sparse])
-        taken = [one.renamed(names_in_bytes(self.network)) for one in taken]
+        taken = [one.renamed(compiled_names(self.network)) for one in taken]
         labels = [layer.label for layer in self.selection]
         sizes = [layer.weight.numel() for layer in self.selection]
         source = "measured" if self.runs_here else "modelled"
@@ -172,10 +173,19 @@ def source_of(
         yield str(path), None
 
 
-def names_in_bytes(network: nn.Module) -> dict[str, str]:
-    """Return the layers of an ONNX file by what they are called after :func:`quantize_onnx`."""
-    layers = network.layers.items() if isinstance(network, OnnxNetwork) else ()
-    return {f"{layer.stored.value}_quantized": name for name, layer in layers}
+def compiled_names(network: nn.Module) -> dict[str, str]:
+    """Return the layers of an ONNX file by what they are called once they are compiled.
+
+    Both directions of a recurrent layer are parts of one tensor, and layers in bytes have names of
+    :func:`quantize_onnx`.
+    """
+    found: dict[str, str] = {}
+    for name, layer in network.layers.items() if isinstance(network, OnnxNetwork) else ():
+        found[f"{layer.stored.value}_quantized"] = name
+        direction = layer.layout.direction
+        if direction is not None:
+            found[f"{layer_name(layer.stored.name)}[{direction}:{direction + 1}]"] = name
+    return found
 
 
 def alike(batches: Sequence[Batch], example: Batch) -> list[Batch]:

@@ -272,3 +272,15 @@ def test_what_cannot_be_trained_is_refused(mixed, tmp_path):
     assert ts.prune.distil(student, teacher, [torch.ones(2, 4)], 1, losses={"z": 1.0}) == [0.0]
     with pytest.raises(InputError, match="no such file"):
         ts.OnnxModule(tmp_path / "none.onnx")
+
+
+def test_a_module_is_compiled_as_the_file_that_it_would_write(mixed):
+    _, x, folder = mixed
+    module = ts.OnnxModule(folder / "old.onnx")
+    ts.prune.balanced(module, 0.75).squash_mask()
+    with torch.no_grad():
+        (wanted,) = module(x).values()
+    config = ts.Config(measure=False, cache=False)
+    for library in (ts.compile(module, x, config=config), ts.compile(module, config=config)):
+        torch.testing.assert_close(library(x), wanted, rtol=1e-4, atol=1e-5)
+        assert {d.chosen for d in library.decisions if d.layer == "conv"} == {"balanced"}
