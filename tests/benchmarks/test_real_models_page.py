@@ -20,7 +20,7 @@ FOUND = {"environment": {"versions": {"openvino": "1.0"}}, "rows": [ROW]}
 def test_rows_are_lines():
     text = real_models_page.page(FOUND)
     assert "| net | 1x8 | openvino 3 ms | 1.50x |  | 3.00x | openvino 1.5 ms | 1.50x |  |" in text
-    assert "| net | share | 0.500 | 0.500 |  | 0.250 |  |  |" in text
+    assert "| net | share | 0.500 | 0.500 |  | 0.250 |  |  |  |  |  |  |" in text
     assert "a CPU, which others used, too: net." in text
     assert "* net, ours, 50 % zeros: no such layer" in text
 
@@ -30,6 +30,19 @@ def test_the_verdict_counts():
     said = real_models_page.verdict([ROW, slow, {**ROW, "ms": {"ours, published": 1.0}}])
     assert said.startswith("Of 3 trained models, 1 run as published at least as fast")
     assert "1 of the 2 that can be pruned run at least 1.5 times as fast" in said
+
+
+def test_what_training_keeps_is_counted():
+    trained = {"ours, 75 % zeros, trained": 0.49}
+    learned = {
+        **ROW,
+        "scores": {**ROW["scores"], **trained},
+        "training": {"steps": 7, "seconds": 61},
+    }
+    text = real_models_page.page({**FOUND, "rows": [ROW, learned]})
+    assert "With 75 % zeros, 0 of 1 keep their score within 0.02; 1 after at most 2 minutes" in text
+    assert "| net | share | 0.500 | 0.500 |  | 0.250 | 0.490 |  |  |  | 7 | 61 |" in text
+    assert "keep their score" not in real_models_page.page(FOUND)
 
 
 def test_nothing_is_written_without_results(tmp_path, monkeypatch):
