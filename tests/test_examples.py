@@ -51,6 +51,17 @@ def test_bert_layer(monkeypatch, capsys):
 
 
 @pytest.mark.slow
+def test_onnx_file(monkeypatch, capsys, tmp_path):
+    arguments = ["--epochs", "3", "--seconds", "5", "--folder", str(tmp_path)]
+    output = run("onnx_file.py", arguments, monkeypatch, capsys)
+    found = re.findall(r"(pruned|trained|in bytes): ([0-9.]+)% of the test images right", output)
+    pruned, trained, in_bytes = (float(share) for _, share in found)
+    assert trained > pruned
+    assert in_bytes > trained - 2
+    assert output.count("% zeros") == 3
+
+
+@pytest.mark.slow
 def test_torch_compile(monkeypatch, capsys, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     arguments = ["--epochs", "2", "--tuning", "1", "--rounds", "2"]
