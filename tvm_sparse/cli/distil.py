@@ -11,7 +11,15 @@ import typer
 from tvm_sparse.base.progress import bars
 from tvm_sparse.cli import console, outputs, tables
 from tvm_sparse.cli.calibration import arrays, as_tensors, in_pieces
-from tvm_sparse.cli.options import Debug, FileOrFactory, Force, Json, Weights, is_onnx
+from tvm_sparse.cli.options import (
+    Debug,
+    FileOrFactory,
+    Force,
+    Json,
+    Weights,
+    WeightsOutput,
+    is_onnx,
+)
 
 if TYPE_CHECKING:
     from torch import nn
@@ -38,15 +46,6 @@ Inputs = Annotated[
         help="Inputs: a .npy file, or an .npz file with an array for each input by its name.",
     ),
 ]
-Output = Annotated[
-    Path,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FILE",
-        help="A .safetensors file for the weights, an .onnx file where SOURCE is one.",
-    ),
-]
 Seconds = Annotated[float | None, typer.Option(min=0, help=f"How long it learns. [{USUAL:.0f}]")]
 Steps = Annotated[int | None, typer.Option(min=0, help="Steps at most, a batch each.")]
 BatchSize = Annotated[
@@ -63,7 +62,7 @@ def distil_command(
     *,
     teacher: Teacher,
     data: Inputs,
-    output: Output,
+    output: WeightsOutput,
     weights: Weights = None,
     seconds: Seconds = None,
     steps: Steps = None,

@@ -37,6 +37,15 @@ Weights = Annotated[
         help="The model's weights: a .safetensors file, an index, a folder.",
     ),
 ]
+WeightsOutput = Annotated[
+    Path,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="A .safetensors file for the weights, an .onnx file where SOURCE is one.",
+    ),
+]
 Examples = Annotated[
     list[Path] | None,
     typer.Option(

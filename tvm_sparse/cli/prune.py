@@ -20,6 +20,7 @@ from tvm_sparse.cli.options import (
     Json,
     Shapes,
     Weights,
+    WeightsOutput,
     example_inputs,
     is_onnx,
 )
@@ -29,15 +30,6 @@ if TYPE_CHECKING:
     from tvm_sparse.pruning.pruner import Pruner
     from tvm_sparse.pruning.recipe import Recipe
 
-Output = Annotated[
-    Path,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FILE",
-        help="A .safetensors file for the weights, an .onnx file where SOURCE is one.",
-    ),
-]
 RecipeFile = Annotated[
     Path | None,
     typer.Option("--recipe", metavar="FILE", help="A recipe in YAML instead of a method."),
@@ -69,7 +61,7 @@ Ignore = Annotated[
 def prune_command(
     source: FileOrFactory,
     *,
-    output: Output,
+    output: WeightsOutput,
     weights: Weights = None,
     method: MethodName = None,
     sparsity: Sparsity = None,
