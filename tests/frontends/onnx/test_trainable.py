@@ -207,6 +207,47 @@ def test_inputs_are_given_in_order_or_by_name(mixed):
             module(*args, **kwargs)
 
 
+MORE = {"domain": "com.microsoft"}
+BESIDE = {
+    "batch norm": (node("BatchNormalization", "h s b m v", "y"), (8,), (8,), (8,), (8,)),
+    "instance norm": (node("InstanceNormalization", "h s b", "y"), (8,), (8,)),
+    "group norm": (node("GroupNormalization", "h s b", "y", num_groups=2), (8,), (8,)),
+    "layer norm": (node("LayerNormalization", "h s b", "y"), (6,), (6,)),
+    "transposed": (node("ConvTranspose", "h s b", "y"), (8, 3, 2, 2), (3,)),
+    "slopes": (node("PRelu", "h s", "y"), (8, 1, 1)),
+    "one slope": (node("PRelu", "h s", "y"), (1,)),
+    "row": (node("Add", "h s", "y"), (6,)),
+    "fused": (node("FusedConv", "h s b", "y", activation="Relu", **MORE), (8, 8, 1, 1), (8,)),
+}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_all_that_is_trained_beside_layers_is_read_anew(name, tmp_path):
+    last, *shapes = BESIDE[name]
+    draw = np.random.default_rng(0)
+    given = [n for n in last.input if n != "h"]
+    weights = {
+        n: draw.uniform(0.5, 1.5, shape).astype(np.float32)
+        for n, shape in zip(given, shapes, strict=True)
+    }
+    weights["w"] = draw.standard_normal((8, 4, 1, 1)).astype(np.float32)
+    nodes = [node("Conv", "x w", "h"), last]
+    model = graph(nodes, {"x": [2, 4, 6, 6]}, ["y"], weights, domains={"com.microsoft": 1})
+    model.graph.output[0].type.tensor_type.elem_type = TensorProto.FLOAT
+    onnx.save(model, tmp_path / "model.onnx")
+    module, x = ts.OnnxModule(tmp_path / "model.onnx"), torch.randn(2, 4, 6, 6)
+    assert_saves(module, tmp_path / "same.onnx", x)
+    module(x)["y"].square().sum().backward()
+    trained = {**dict(module.named_parameters())}
+    fixed = {"batch norm": 2}.get(name, 0)
+    assert len(trained) == len(weights) - fixed
+    for key, parameter in trained.items():
+        assert parameter.grad is not None, key
+        with torch.no_grad():
+            parameter.add_(torch.rand(parameter.shape))
+        assert_saves(module, tmp_path / "other.onnx", x)
+
+
 def test_weights_inside_of_a_branch_learn(tmp_path):
     weight = np.arange(12, dtype=np.float32).reshape(4, 3) / 10
     tensor = numpy_helper.from_array(weight, "w")
