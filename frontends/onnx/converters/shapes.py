@@ -128,9 +128,11 @@ def _split(
 
 
 @converter("DepthToSpace")
-def _depth_to_space(x: Tensor, *, blocksize: int, mode: str = "DCR") -> Tensor:
+def _depth_to_space(x: Tensor, *, blocksize: int, mode: str = "DCR", node: Node) -> Tensor:
     n, channels, *plane = x.shape
     out = channels // blocksize**2
+    if channels != out * blocksize**2:
+        raise node.unsound(f"its input has {channels} channels", f"a multiple of {blocksize**2}")
     grid = [blocksize, blocksize]
     if mode == "DCR":
         x = x.reshape(n, *grid, out, *plane).permute(0, 3, 4, 1, 5, 2)

@@ -9,6 +9,7 @@ import pytest
 
 import tvm_sparse as ts
 from tests.frontends.onnx.graphs import graph, node
+from tvm_sparse.errors import InputError
 from tvm_sparse_runtime.errors import TensorError
 
 CONFIG = ts.Config(measure=False)
@@ -269,3 +270,14 @@ def test_padding_that_follows_from_an_extent_follows_another_one(tmp_path):
     parts = {name: np.array(value, np.int64) for name, value in (numbers | rows).items()}
     made = graph(nodes, {"x": [1, "n"]}, ["y"], parts, opset=17)
     _check(tmp_path, made, [(1, n) for n in (2, 15, 16, 17, 100)], tolerance=0)
+
+
+@pytest.mark.parametrize("mode", ["DCR", "CRD"])
+def test_channels_that_fill_no_blocks_are_told(tmp_path, mode):
+    nodes = [node("DepthToSpace", "x", "y", blocksize=2, mode=mode)]
+    path = tmp_path / "model.onnx"
+    onnx.save(graph(nodes, {"x": ["n", "c", "h", "w"]}, ["y"]), path)
+    with pytest.raises(
+        InputError, match=r"has \d+ channels; expected a multiple of 4; .*--shape x"
+    ):
+        ts.load(path)
