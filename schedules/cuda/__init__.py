@@ -13,7 +13,7 @@ from tvm_sparse.schedules.cuda.rows import RowsRule
 from tvm_sparse.schedules.cuda.separable import SeparableRule
 from tvm_sparse.schedules.cuda.stream import StreamRule
 from tvm_sparse.schedules.cuda.tile_scalar import TileScalarRule
-from tvm_sparse.schedules.cuda.tile_tensor_core import TileTensorCoreRule
+from tvm_sparse.schedules.cuda.tile_tensor_core import TileBytesRule, TileTensorCoreRule
 from tvm_sparse.schedules.cuda.tile_two_four import TileTwoFourRule
 from tvm_sparse.schedules.cuda.tile_wgmma import TileWgmmaRule
 from tvm_sparse.schedules.rule import ScheduleRule
@@ -25,6 +25,7 @@ RULES: tuple[ScheduleRule, ...] = (
     SeparableRule(),
     TileScalarRule(),
     TileTensorCoreRule(),
+    TileBytesRule(),
     TileTwoFourRule(),
     TileWgmmaRule(),
     DepthwiseStripRule(),

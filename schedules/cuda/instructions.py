@@ -9,6 +9,7 @@ from tvm_sparse.schedules.cuda.resources import TEXT, sections
 INSTRUCTION_BYTES = 16
 OPCODES = {
     0x23C: "HMMA",
+    0x237: "IMMA",
     0x9F0: "HGMMA",
     0x83B: "LDSM",
     0xFAE: "LDGSTS",
@@ -29,9 +30,9 @@ OPCODES = {
     0xC23: "FFMA",
 }
 """The lowest 12 bits of an instruction of ``sm_80`` to ``sm_90``, as NVIDIA's disassembler reads
-them: tensor-core products of a warp and of a warpgroup, fragment load, asynchronous copy, global,
-shared and local memory, fp32 multiply-add (with registers, a constant, constant memory or a uniform
-register)."""
+them. Products on tensor cores of a warp (of floats, of bytes) and of a warpgroup; fragment load,
+asynchronous copy; global, shared and local memory; fp32 multiply-add (with registers, a constant,
+constant memory or a uniform register)."""
 
 SPARSE = {"HMMA": 14, "HGMMA": 9}
 """The bit, counted from 64, that says that a product's left operand is 2:4."""

@@ -7,10 +7,11 @@ from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm import ir, tirx
+from tvm import ir, s_tir, tirx
 
 from tvm_sparse.schedules.blocks import SERIAL, UNROLLED, VECTORIZED, map_functions, nodes
 
+BYTES = ("int8", "uint8")
 _LANE = "int32"
 _COMPARISONS = (tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE)
 
@@ -28,12 +29,12 @@ def scalar_lanes(body: Any) -> Any:
 
 @tvm.transform.module_pass(opt_level=0, name="SerialConditions")
 class SerialConditions:
-    """Make loops over lanes of booleans, and those that compare long integers, plain ones.
+    """Make loops over lanes that TVM has no CUDA for plain ones: of booleans, and two more.
 
     before: ``for k in T.vectorized(4): y[k] = x[k] > 0`` --> after: ``for k in T.unroll(4): …``
 
     A vector of booleans is one of 16 bits each in TVM's CUDA, two bytes of memory instead of one.
-    What compares vectors of 64-bit elements does not compile.
+    What compares vectors of 64-bit elements does not compile, nor one byte that all lanes read.
     """
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
@@ -53,7 +54,23 @@ def _conditions_in_order(loop: tirx.For) -> Any:
     tensors += [store.buffer for store in nodes(loop.body, tirx.BufferStore)]
     booleans = any(str(t.dtype) == "bool" for t in tensors)
     compared = (node for kind in _COMPARISONS for node in nodes(loop.body, kind))
-    return _of_kind(loop, UNROLLED) if booleans or any(map(_is_long, compared)) else loop
+    plain = booleans or any(map(_is_long, compared)) or _repeats_bytes(loop)
+    return _of_kind(loop, UNROLLED) if plain else loop
+
+
+def _repeats_bytes(loop: tirx.For) -> bool:
+    """Whether a byte that is the same for all lanes is read or computed."""
+    varying = [loop.loop_var]
+    for block in nodes(loop.body, s_tir.SBlockRealize):
+        pairs = zip(block.block.iter_vars, block.iter_values, strict=True)
+        varying += [axis.var for axis, value in pairs if _uses(value, [loop.loop_var])]
+    found = (node for kind in (ir.TensorLoad, tirx.Cast) for node in nodes(loop.body, kind))
+    return any(str(node.ty.dtype) in BYTES and not _uses(node, varying) for node in found)
+
+
+def _uses(expr: Any, variables: list[Any]) -> bool:
+    used = tirx.analysis.undefined_vars(expr)
+    return any(v.same_as(variable) for v in used for variable in variables)
 
 
 def _is_long(comparison: Any) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 from tvm import s_tir, tirx
 from tvm.target import Target
 
-from tvm_sparse.ops.cuda.multiply import EDGE
+from tvm_sparse.ops.cuda.multiply import EDGE, ROW_BYTES
 from tvm_sparse.schedules.blocks import BlockRV, LoopRV
 from tvm_sparse.schedules.cuda import threads as t
 from tvm_sparse.schedules.cuda import tile as tl
@@ -117,6 +117,13 @@ class TileTensorCoreRule(ScheduleRule):
         for loop in sch.get_loops(init)[6:]:
             sch.unroll(loop)
         return tl.finish(parts, target)
+
+
+class TileBytesRule(TileTensorCoreRule):
+    """Schedule a tiled contraction of bytes, whose products are twice as long."""
+
+    operator = "tile_bytes"
+    edges = (EDGE, EDGE, ROW_BYTES)
 
 
 def through_shared(

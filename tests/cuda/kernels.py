@@ -18,6 +18,7 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import Trace
 from tvm.target import Target
 
+from tvm_sparse.base.numerics import is_float
 from tvm_sparse.base.targets import parse_target
 from tvm_sparse.emulation.process import Change, Emulator
 from tvm_sparse.schedules.build import build_context
@@ -117,14 +118,15 @@ def executed(
     dtype: str = "float32",
     change: Change = str,
 ) -> np.ndarray:
-    """Return what a scheduled function's PTX computes, as fp32; nothing must be wrong about it.
+    """Return what a scheduled function's PTX computes; nothing must be wrong about it.
 
-    ``change`` may change the PTX before.
+    Floats are returned as fp32. ``change`` may change the PTX before.
     """
-    blank = typed(np.full(shape, np.nan), dtype)
+    floats = is_float(dtype)
+    blank = typed(np.full(shape, np.nan if floats else np.iinfo(dtype).min), dtype)
     (out,), report = emulator.run(tvm.IRModule({"main": func}), list(operands), [blank], change)
     assert not report.findings, report.findings
-    return out.astype(np.float32)
+    return out.astype(np.float32) if floats else out
 
 
 def block_threads(func: tirx.PrimFunc) -> int:

@@ -1,6 +1,8 @@
-"""Quantized networks on GPUs: right, in floats, and said to be."""
+"""Quantized networks on GPUs: layers multiply bytes, and those that do not are named."""
 
 from __future__ import annotations
+
+import warnings
 
 import numpy as np
 import pytest
@@ -11,67 +13,241 @@ from typer.testing import CliRunner
 
 import tvm_sparse as ts
 from tests.cuda.kernels import needs_nvrtc
+from tests.quantized_networks import (
+    quantized_attention,
+    quantized_by_onnxruntime,
+    quantized_dynamically,
+)
 from tvm_sparse.cli.app import app
 from tvm_sparse.errors import WidenedBytesWarning
+from tvm_sparse.patterns.balanced import Balanced
 from tvm_sparse.testing import emulate
 
 TARGET = "cuda:sm_80"
+CONFIG = ts.Config(measure=False)
 
 
-class Quantized(nn.Module):
-    """Layers whose inputs and weights are bytes with a step, and a last one of floats."""
+def rounded(x, zero=3, dtype=torch.int8):
+    """What the bytes next to ``x`` mean; steps and weights are powers of two: nothing else."""
+    limits = torch.iinfo(dtype)
+    q, args = torch.ops.quantized_decomposed, (0.0625, zero, limits.min, limits.max, dtype)
+    return q.dequantize_per_tensor(q.quantize_per_tensor(x, *args), *args)
 
-    def __init__(self, layers=2):
+
+def whole(module, scale=0.0078125):
+    """The module with weights that are bytes times a power of two, and whole biases."""
+    weight = torch.randint(-127, 128, module.weight.shape)
+    module.weight.data = weight * scale
+    if module.bias is not None:
+        module.bias.data = torch.randint(-4, 5, module.bias.shape) * 0.5
+    return module
+
+
+class Linear(nn.Module):
+    """Linear layers whose inputs are bytes, and a last one of floats."""
+
+    def __init__(self, layers=2, dtype=torch.int8, zero=3, width=32):
         super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(32, 32, bias=False) for _ in range(layers))
-        self.last = nn.Linear(32, 8)
-        for layer in self.layers:
-            layer.weight.data = torch.randint(-127, 128, (32, 32)) * 0.0078125
+        self.layers = nn.ModuleList(whole(nn.Linear(width, width)) for _ in range(layers))
+        self.last, self.args = nn.Linear(width, 8), (zero, dtype)
 
     def forward(self, x):
-        q, args = torch.ops.quantized_decomposed, (0.0625, 3, -128, 127, torch.int8)
+        """Map ``(..., width)`` to ``(..., 8)``."""
         for layer in self.layers:
-            x = layer(q.dequantize_per_tensor(q.quantize_per_tensor(x, *args), *args))
+            x = torch.relu(layer(rounded(x, *self.args)))
         return self.last(x)
 
 
-def compiled(model, target=TARGET):
-    x = torch.randn(4, 32)
-    program = torch.export.export(model.eval(), (x,))
-    return ts.compile(program, target=target, config=ts.Config(measure=False)), program, x
+class Convolutions(nn.Module):
+    """Windows, strides, a residual, one tap, and a last linear layer."""
+
+    def __init__(self, depthwise=False):
+        super().__init__()
+        self.stem = whole(nn.Conv2d(3, 16, 3, 2, 1))
+        self.body = whole(nn.Conv2d(16, 16, 3, 1, 1, groups=16 if depthwise else 1))
+        self.wide, self.head = whole(nn.Conv2d(16, 24, 1)), whole(nn.Linear(24, 5))
+
+    def forward(self, x):
+        """Map ``(batch, 3, rows, columns)`` to ``(batch, 5)``."""
+        x = torch.relu(self.stem(rounded(x)))
+        x = torch.relu(x + self.body(rounded(x, 0)))
+        return self.head(rounded(self.wide(rounded(x, -128)).amax((2, 3))))
+
+
+def compiled(model, x, target=TARGET, config=CONFIG, **options):
+    program = torch.export.export(model.eval(), (x,), **options)
+    return ts.compile(program, target=target, config=config)
+
+
+def assert_as_on_cpus(model, x, library=None, **options):
+    """Fail unless the executed PTX gives what the code for CPUs does, bit by bit."""
+    library = library or compiled(model, x, **options)
+    emulation = emulate(library, x.numpy())
+    assert not emulation.report.findings
+    expected = compiled(model, x, "cpu")(x)
+    np.testing.assert_array_equal(emulation.outputs[0], expected.detach().numpy())
+    with torch.no_grad():
+        np.testing.assert_allclose(emulation.outputs[0], model(x).numpy(), rtol=1e-5, atol=1e-5)
+    return library
 
 
 @needs_nvrtc
-def test_they_are_right_and_a_warning_names_the_layers():
-    named = r"no product of bytes.* no operators of: layers\.0, layers\.1$"
-    with pytest.warns(WidenedBytesWarning, match=named):
-        library, program, x = compiled(Quantized())
+@pytest.mark.filterwarnings("error::tvm_sparse.errors.WidenedBytesWarning")
+@pytest.mark.parametrize(("dtype", "zero"), [(torch.int8, 3), (torch.uint8, 128)])
+def test_layers_multiply_bytes(dtype, zero):
+    torch.manual_seed(0)
+    library = assert_as_on_cpus(Linear(dtype=dtype, zero=zero), torch.randn(4, 32))
+    reasons = {d.layer: d.reason for d in library.decisions}
+    assert "bytes on tensor cores, sums of int32" in reasons["layers.0"]
+    assert "bytes" not in reasons["last"]
+    assert not library.decisions.in_floats
+    name = str(dtype).removeprefix("torch.")
+    kernels = {k.layer: k for k in library.kernels if k.layer}
+    assert kernels["layers.0"].rule == kernels["layers.1"].rule == "TileBytes"
+    assert f"linear_dense_{name}" in kernels["layers.1"].function
+    assert "quantized" in kernels["layers.0"].function, "its bytes are stored, not floats"
+
+
+@needs_nvrtc
+@pytest.mark.grid
+@pytest.mark.filterwarnings("error::tvm_sparse.errors.WidenedBytesWarning")
+@pytest.mark.parametrize("shape", [(1, 3, 11, 9), (3, 3, 8, 16)])
+def test_convolutions_multiply_bytes(shape):
+    torch.manual_seed(0)
+    library = assert_as_on_cpus(Convolutions(), torch.randn(shape))
+    assert {k.rule for k in library.kernels if k.layer} == {"TileBytes"}
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("rows", [1, 5, 40])
+def test_any_number_of_rows(rows):
+    torch.manual_seed(0)
+    model, dim = Linear().eval(), torch.export.Dim("rows", min=1, max=64)
+    library = compiled(model, torch.randn(7, 32), dynamic_shapes={"x": {0: dim}})
+    assert_as_on_cpus(model, torch.randn(rows, 32), library)
+
+
+@needs_nvrtc
+@pytest.mark.grid
+@pytest.mark.parametrize("items", [1, 3])
+def test_any_number_of_images(items):
+    torch.manual_seed(0)
+    model, dim = Convolutions().eval(), torch.export.Dim("items", min=1, max=8)
+    open_, x = {"dynamic_shapes": {"x": {0: dim}}}, torch.randn(2, 3, 9, 9)
+    library, on_cpus = compiled(model, x, **open_), compiled(model, x, "cpu", **open_)
+    x = torch.randn(items, 3, 9, 9)
     emulation = emulate(library, x.numpy())
     assert not emulation.report.findings
-    wanted = program.module()(x).detach().numpy()
-    np.testing.assert_allclose(emulation.outputs[0], wanted, rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(emulation.outputs[0], on_cpus(x).detach().numpy())
+
+
+@needs_nvrtc
+def test_what_is_no_number_becomes_the_byte_that_cpus_make_of_it():
+    torch.manual_seed(0)
+    x = torch.randn(4, 32)
+    x[0, 0], x[1, 3], x[2, 5], x[3, 1] = np.nan, np.inf, -np.inf, 1e30
+    model = Linear()
+    emulation, on_cpus = emulate(compiled(model, x), x.numpy()), compiled(model, x, "cpu")
+    np.testing.assert_array_equal(emulation.outputs[0], on_cpus(x).detach().numpy())
+
+
+@needs_nvrtc
+@pytest.mark.grid
+@pytest.mark.parametrize("format", ["dense", "balanced"])
+def test_pruned_layers(format):
+    torch.manual_seed(0)
+    model = Linear(width=64)
+    for layer in model.layers:
+        kept = Balanced(16, 4).project(np.random.default_rng(0).random((64, 64), np.float32))
+        layer.weight.data *= torch.from_numpy(kept)
+    config = ts.Config(measure=False, force={"layers.*": format})
+    library = compiled(model, torch.randn(20, 64), config=config)
+    assert [d.chosen for d in library.decisions][:2] == [format] * 2
+    assert_as_on_cpus(model, torch.randn(20, 64), library)
+
+
+@pytest.mark.parametrize("format", ["block", "two_four"])
+def test_formats_that_bytes_have_not_are_refused_by_name(format):
+    model = Linear(width=64)
+    for layer in model.layers:
+        layer.weight.data[:, ::2] = 0
+    config = ts.Config(measure=False, force={"layers.*": format})
+    with pytest.raises(ts.errors.InputError, match=f"{format}: "):
+        compiled(model, torch.randn(20, 64), config=config)
+
+
+@needs_nvrtc
+@pytest.mark.grid(3)
+@pytest.mark.parametrize(
+    "network",
+    [
+        lambda folder: quantized_by_onnxruntime(folder, "QUInt8"),
+        lambda folder: quantized_by_onnxruntime(folder, "QInt8"),
+        lambda folder: quantized_by_onnxruntime(folder, "QUInt8", "QOperator"),
+        quantized_dynamically,
+        lambda folder: quantized_attention(folder, "QUInt8"),
+    ],
+    ids=["QDQ, uint8", "QDQ, int8", "QOperator", "dynamic", "attention"],
+)
+def test_networks_of_onnxruntime(network, tmp_path):
+    """Next to what the code for CPUs gives, which tests hold to onnxruntime's own bytes."""
+    path = str(network(tmp_path))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", WidenedBytesWarning)  # one is depthwise
+        library = ts.compile(path, target=TARGET, config=CONFIG)
+    on_cpus = ts.compile(path, config=CONFIG)
+    (shape,) = (spec.shape for spec in on_cpus.inputs)
+    x = np.random.default_rng(0).standard_normal(tuple(map(int, shape))).astype(np.float32)
+    emulation, expected = emulate(library, x), np.asarray(on_cpus(x))
+    assert not emulation.report.findings
+    # Products are fused with sums on GPUs: a number next to a half may become the other byte.
+    np.testing.assert_allclose(emulation.outputs[0], expected, atol=0.05 * np.abs(expected).max())
+    assert any("TileBytes" in str(k.rule) for k in library.kernels)
+
+
+@needs_nvrtc
+def test_depthwise_layers_stay_in_floats_and_a_warning_names_them():
+    torch.manual_seed(0)
+    x, named = torch.randn(1, 3, 9, 9), r"no product of bytes.* no operators of: body$"
+    with pytest.warns(WidenedBytesWarning, match=named):
+        library = compiled(Convolutions(depthwise=True), x)
     reasons = {d.layer: d.reason for d in library.decisions}
-    assert "float32, though its input is quantized" in reasons["layers.0"]
-    assert "quantized" not in reasons["last"]
-    assert "layers.0, layers.1" in library.verdict()
+    assert "float32, though its input is quantized" in reasons["body"]
+    assert "bytes on tensor cores" in reasons["wide"]
+    assert "body" in library.verdict()
+    emulation = emulate(library, x.numpy())
+    assert not emulation.report.findings
+
+
+class Depthwise(nn.Module):
+    """Depthwise layers of bytes alone."""
+
+    def __init__(self, layers):
+        super().__init__()
+        made = (whole(nn.Conv2d(16, 16, 3, padding=1, groups=16)) for _ in range(layers))
+        self.layers = nn.ModuleList(made)
+
+    def forward(self, x):
+        """Map ``(batch, 16, rows, columns)`` to the same."""
+        for layer in self.layers:
+            x = layer(rounded(x))
+        return x
 
 
 def test_of_many_layers_three_are_named():
     with pytest.warns(WidenedBytesWarning, match=r"layers\.0, layers\.1, layers\.2 and 2 more$"):
-        compiled(Quantized(5))
+        compiled(Depthwise(5), torch.randn(1, 16, 6, 6))
 
 
 @pytest.mark.filterwarnings("error::tvm_sparse.errors.WidenedBytesWarning")
 def test_nobody_is_warned_where_bytes_are_multiplied_or_there_are_none():
-    library, *_ = compiled(Quantized(), "cpu")
-    assert not library.decisions.in_floats
-    library, *_ = compiled(Quantized(0))
-    assert not library.decisions.in_floats
+    for model, target in ((Linear(), "cpu"), (Linear(), TARGET), (Linear(0), TARGET)):
+        assert not compiled(model, torch.randn(4, 32), target).decisions.in_floats
 
 
 def test_the_command_line_says_it_once(tmp_path):
-    source = tmp_path / "model.pt2"
-    torch.export.save(torch.export.export(Quantized().eval(), (torch.randn(4, 32),)), source)
+    source, x = tmp_path / "model.pt2", torch.randn(1, 16, 6, 6)
+    torch.export.save(torch.export.export(Depthwise(2).eval(), (x,)), source)
     done = CliRunner().invoke(app, ["compile", str(source), "--target", TARGET, "--dry-run"])
     assert done.exit_code == 0, done.output
     assert " ".join(done.output.split()).count("no product of bytes") == 1

@@ -7,6 +7,9 @@ from typing import Any
 from tvm.relax.backend import cuda
 from tvm.target import Target
 
+from tvm_sparse.passes.bytes.fold_scales import FoldScales
+from tvm_sparse.passes.bytes.fuse_quantization import FuseQuantization
+from tvm_sparse.passes.bytes.read_bytes import ReadBytes
 from tvm_sparse.passes.canonical.fold_constants import FoldConstants
 from tvm_sparse.passes.device import DevicePasses, Scheduling
 from tvm_sparse.passes.finish.apart_in_memory import ApartInMemory
@@ -51,6 +54,7 @@ TILES = Abilities(
     open_planes=False,
     groups=False,
     depthwise=(2,),
+    grouped_bytes=False,
     computed_weights=lambda *_: None,
     channels_first=False,
     shuffles=False,
@@ -64,11 +68,14 @@ def _lower(chooser: Chooser) -> list[Any]:
         FoldConstants(),
         RemoveTaps(notes),
         *([RemoveChannels(notes), OrderChannels(notes)] if chooser.config.sparse else []),
+        FuseQuantization(),
         FuseDepthwise(chooser),
         RoundOperands(chooser.config.precision, chooser.target, notes.add),
         FuseAttention(chooser.target),
         LowerContractions(chooser, TILES),
         MergePermutes(),
+        FoldScales(),
+        ReadBytes(),
         LowerRows(together=True),
         LowerLines(ON_THREADS, takes=False),
         CopyWidening(),

@@ -19,11 +19,11 @@ class Candidate:
     ``penalty`` the modelled cost of one of its multiply-adds relative to a dense one. ``nest``
     names the loop nest where candidates of several names share one: so do the model's errors.
     ``planes`` is what ``func`` computes if ``X`` and ``Y`` are channels first, ``X`` without
-    borders. ``seconds`` is the modelled time, where the model knows one; formats of a model that
-    is not sure must be ``margin`` times faster than dense. ``rival`` says that a library would be
-    faster. ``own_seconds`` are those of our kernel where a library's is the candidate. The
-    reduction is cut into ``parts``; ``ways`` makes the candidates of the same name with
-    other parts, the modelled fastest first: tuning compares them.
+    borders. ``seconds`` is the modelled time, where the model knows one; formats of a model that is
+    not sure must be ``margin`` times faster than dense. ``rival`` says that a library would be
+    faster, or what else is to be told. ``own_seconds`` are those of our kernel where a library's is
+    the candidate. The reduction is cut into ``parts``; ``ways`` makes the candidates of the same
+    name with other parts, the modelled fastest first: tuning compares them.
     """
 
     name: str

@@ -17,7 +17,14 @@ from tvm_sparse.formats.compressed_banks import CompressedBanksFormat
 from tvm_sparse.formats.compressed_rows import CompressedRowsFormat
 from tvm_sparse.formats.dense import DenseFormat
 from tvm_sparse.formats.winograd import WinogradFormat
-from tvm_sparse.machine.engine.registry import ENGINES, engine_of, known, require_gpu, supported
+from tvm_sparse.machine.engine.registry import (
+    ENGINES,
+    engine_of,
+    known,
+    require_gpu,
+    require_tiles,
+    supported,
+)
 from tvm_sparse.ops.contractions.balanced import balanced
 from tvm_sparse.ops.contractions.batch_matmul import View, batch_matmul
 from tvm_sparse.ops.contractions.block import block
@@ -74,13 +81,17 @@ def test_half_precision_is_stored_on_cpus_and_multiplied_on_gpus():
     assert supported(FLOAT32.with_weights("float16"), host())
     assert not supported(FLOAT32.with_weights("float16"), CUDA)
     assert supported(half, CUDA)
-    assert {n.activation for n in known(CUDA)} == {"float32", "float16", "bfloat16"}
+    kinds = {"float32", "float16", "bfloat16", "uint8", "int8"}
+    assert {n.activation for n in known(CUDA)} == kinds
 
 
-def test_gpu_kernels_refuse_integers():
-    with pytest.raises(UnsupportedError, match="int16, output int32 on CUDA"):
-        require_gpu(INT16)
-    require_gpu(Numerics.uniform("bfloat16", "float32"))
+def test_gpu_kernels_refuse_integers_unless_bytes_are_in_tiles():
+    for require, refused in ((require_gpu, (INT16, *INTEGERS)), (require_tiles, (INT16,))):
+        for numerics in refused:
+            with pytest.raises(UnsupportedError, match="output int32 on CUDA"):
+                require(numerics)
+        require(Numerics.uniform("bfloat16", "float32"))
+    require_tiles(INTEGERS[0])
 
 
 def test_winograd_does_not_fit_integers():

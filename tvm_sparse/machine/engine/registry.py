@@ -51,9 +51,12 @@ ON_GPU = tuple(
         for output in (dtype, FLOAT_SUMS)
     )
 )
-"""What kernels for GPUs are tested with; ``ops/cuda/multiply.py`` has their engines."""
+"""The floats that kernels for GPUs are tested with."""
 
-OTHER_NUMERICS: dict[str, tuple[Numerics, ...]] = {GPU: ON_GPU}
+IN_TILES = (*ON_GPU, *INTEGERS)
+"""What tiles on GPUs are tested with; ``ops/cuda/multiply.py`` has their engines."""
+
+OTHER_NUMERICS: dict[str, tuple[Numerics, ...]] = {GPU: IN_TILES}
 """What kernels multiply on machines that are no CPUs. Third parties' devices add theirs."""
 
 
@@ -102,8 +105,14 @@ def name_of(target: Target) -> str:
 
 
 def require_gpu(numerics: Numerics) -> None:
-    """Refuse numerics that kernels for GPUs were not tested with."""
+    """Refuse numerics that kernels of floats for GPUs were not tested with."""
     if numerics not in ON_GPU:
+        raise untested(numerics, GPU)
+
+
+def require_tiles(numerics: Numerics) -> None:
+    """Refuse numerics that tiles on GPUs were not tested with."""
+    if numerics not in IN_TILES:
         raise untested(numerics, GPU)
 
 

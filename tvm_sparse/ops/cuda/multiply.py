@@ -1,8 +1,7 @@
-"""The two ways to multiply staged tiles: fused multiply-adds in fp32, or tensor cores."""
+"""The ways to multiply staged tiles: fused multiply-adds in fp32, or tensor cores."""
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,28 +10,38 @@ from typing import Any, Protocol
 from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
-from tvm_sparse.base.numerics import FLOAT_SUMS, Numerics
-from tvm_sparse.machine.engine.registry import require_gpu
+from tvm_sparse.base.numerics import FLOAT_SUMS, INTEGERS, Numerics, bits_of, is_float, sums_of
+from tvm_sparse.machine.engine.registry import require_tiles
 from tvm_sparse.ops.cuda import ptx
+from tvm_sparse.ops.cuda.operands import Right, Steps, Sums, Taken
 from tvm_sparse.ops.cuda.staging import SHARED
 from tvm_sparse.ops.marks import OPERATOR, TILE, int64
 
 LANES = 32
 EDGE = 16
-"""Rows, features and columns of one tensor-core tile (two ``mma.m16n8k16``)."""
+"""Rows and features of one tensor-core tile (two ``mma``), and its columns of 16 bits."""
+
+ELEMENT_BITS = 16
+"""Of what matrices are loaded by: two bytes are one such element."""
+
+ROW_BYTES = 32
+"""Bytes of the columns of such a tile."""
+
+BYTE_WEIGHTS = INTEGERS[0].weight
+"""What bytes are multiplied with."""
 
 NEIGHBOURS = 4
 """Features that a thread of a product of scalars has side by side."""
 
 REGISTERS = 8
-"""Elements of a 16 x 16 tile that one lane holds."""
+"""Sums of a 16 x 16 tile that one lane holds, and its operands of 16 bits."""
 
 Extents = tuple[int, int, int]
 Region = Callable[[Any, Any, Any], Any]
 """Block and the numbers of a small tile -> that region of a staged one."""
 
 Load = Callable[[tuple[Any, Any], Any, Any, Any], Any]
-"""Ends of the registers, address, lane and pitch -> the call that loads a tile."""
+"""Ends of the registers, address, lane, pitch in 16 bits -> the call that loads a tile."""
 
 Emit = Callable[[tuple[Any, Any], Any, Any, str], Any]
 """Ends of the sums, both fragments and their dtype -> the call that multiplies."""
@@ -41,89 +50,13 @@ Place = Callable[[Any, Any, Any], tuple[Any, Any]]
 """Lane, pair of registers, and which of the pair -> row and feature in the tile."""
 
 
-class Steps(Protocol):
-    """Which steps of the reduction a block has."""
-
-    def multiplied(self, block: Any, k: Any) -> Any:
-        """Return whether a step is multiplied, the same for all of its columns; None: it is."""
-
-    def counted(self, block: Any) -> list[Any]:
-        """Return what :meth:`multiplied` reads."""
-
-
-@dataclass(frozen=True)
-class Right:
-    """The staged weights: ``[block, feature, k]`` if ``features_first``, else ``[block, k, f]``.
-
-    With ``apart > 1`` features are ``[block, feature % apart, feature // apart, k]``. Weights of a
-    batch have ``each`` blocks an item, others none.
-    """
-
-    buffer: Any
-    features_first: bool
-    apart: int
-    steps: Steps
-    each: Any = None
-
-    def at(self, block: Any, k: Any, feature: Any) -> Any:
-        """Return one element, or a region where features are not apart."""
-        if self.apart > 1:
-            return self.buffer[block, feature % self.apart, feature // self.apart, k]
-        place = (block, feature, k) if self.features_first else (block, k, feature)
-        return self.buffer[place]
-
-
-@dataclass(frozen=True)
-class Taken:
-    """What is multiplied of a reduction in tiles of ``columns``: some steps, or all."""
-
-    steps: Steps | None
-    columns: int
-
-    def reads(self, block: Any) -> list[Any]:
-        """Return what :meth:`only` reads."""
-        return self.steps.counted(block) if self.steps else []
-
-    def only(self, block: Any, k: Any) -> contextlib.AbstractContextManager[Any]:
-        """Return what a statement is emitted in that belongs to tile ``k``."""
-        condition = self.steps.multiplied(block, k * self.columns) if self.steps else None
-        if condition is None:
-            return contextlib.nullcontext()
-        stack = contextlib.ExitStack()
-        stack.enter_context(T.If(condition))
-        stack.enter_context(T.Then())
-        return stack
-
-
-@dataclass(frozen=True)
-class Sums:
-    """Where a product is: ``[row, block * features + feature]``.
-
-    With ``each`` blocks an item it is ``[item, row, feature of the item]``.
-    """
-
-    features: int
-    each: Any = None
-
-    def alloc(self, rows: Any, blocks: Any, dtype: str) -> Any:
-        """Emit the buffer."""
-        if self.each is None:
-            return T.sblock_alloc_buffer([rows, blocks * self.features], dtype)
-        shape = [blocks // self.each, rows, *int64((self.each * self.features,))]
-        return T.sblock_alloc_buffer(shape, dtype)
-
-    def item(self, block: Any) -> tuple[list[Any], Any]:
-        """Return the item of a block, if there are items, and the block's number in it."""
-        return ([], block) if self.each is None else ([block // self.each], block % self.each)
-
-
 class Multiplier(Protocol):
     """How ``xs[block, row, k]`` and the staged weights are multiplied."""
 
     def multiply(self, xs: tirx.Buffer, ws: tirx.Buffer, tile: Extents, result: str) -> Any:
         """Emit the product and return its buffer, as :class:`Sums` says.
 
-        ``ws`` is what the weights staged. The result's dtype is fp32 or ``result``.
+        ``ws`` is what the weights staged. The result's dtype is that of the sums or ``result``.
         """
 
 
@@ -187,10 +120,11 @@ class Instruction:
         """
         blocks, rows, columns = xs.shape[0], xs.shape[1] // EDGE, xs.shape[2] // self.columns
         across, dtype = tile[1] // self.features, str(xs.dtype)
+        weights = dtype if is_float(dtype) else BYTE_WEIGHTS
         lanes = [(LANES, held) for held in self.held]
         a = T.sblock_alloc_buffer(int64((blocks, rows, columns, *lanes[0])), dtype)
-        b = T.sblock_alloc_buffer(int64((blocks, across, columns, *lanes[1])), dtype)
-        acc = T.sblock_alloc_buffer(int64((rows, blocks, across, *lanes[2])), FLOAT_SUMS)
+        b = T.sblock_alloc_buffer(int64((blocks, across, columns, *lanes[1])), weights)
+        acc = T.sblock_alloc_buffer(int64((rows, blocks, across, *lanes[2])), sums_of(dtype))
         sums = Sums(tile[1], each)
         out = sums.alloc(rows * EDGE, blocks, result)
         taken = Taken(steps, self.columns)
@@ -224,19 +158,30 @@ class Instruction:
 
 
 class TensorCore:
-    """``mma.m16n8k16`` on fp16 or bf16 with fp32 sums, twice for each 16 x 16 tile."""
+    """Tiles of 16 rows, 16 features and 32 bytes of columns, by two ``mma`` each.
+
+    These are ``mma.m16n8k16`` on fp16 or bf16 with fp32 sums, ``mma.m16n8k32`` on bytes with sums
+    of int32. Bytes of weights are signed, and lie features first: nothing on chip turns them.
+    """
 
     def multiply(self, xs: tirx.Buffer, ws: Right, tile: Extents, result: str) -> Any:
         """Emit the product of fragments."""
+        dtype = str(xs.dtype)
+        columns = ROW_BYTES * 8 // bits_of(dtype)
+        operator = "tile_tensor_core" if is_float(dtype) else "tile_bytes"
         load = functools.partial(ptx.load, ptx.Form.LEFT)
-        held = (REGISTERS, REGISTERS, REGISTERS)
-        mma = Instruction("tile_tensor_core", EDGE, EDGE, held, load, ptx.multiply, _place)
+        operands = EDGE * columns // LANES
+        held = (operands, operands, REGISTERS)
+        mma = Instruction(operator, EDGE, columns, held, load, ptx.multiply, _place)
         form = ptx.Form.RIGHT if ws.features_first else ptx.Form.RIGHT_TRANSPOSED
 
         def load_weights(b: Any) -> None:
-            load = functools.partial(ptx.load, form)
-            taken = Taken(ws.steps, EDGE)
-            load_tile("load_b", lambda at, i, k: ws.at(at, edge(k), edge(i)), b, load, taken)
+            load, taken = functools.partial(ptx.load, form), Taken(ws.steps, columns)
+
+            def source(at: Any, i: Any, k: Any) -> Any:
+                return ws.at(at, edge(k, columns), edge(i))
+
+            load_tile("load_b", source, b, load, taken)
 
         return mma.multiply(xs, load_weights, tile, result, steps=ws.steps, each=ws.each)
 
@@ -263,8 +208,9 @@ def load_tile(name: str, source: Region, fragment: Any, load: Load, taken: Taken
         first = fragment[block, tile, k, lane, one * held]
         last = fragment[block, tile, k, lane, one * held + held - 1]
         ends = (T.address_of(first), T.address_of(last))
+        apart = pitch // (ELEMENT_BITS // bits_of(str(fragment.dtype)))
         with taken.only(block, k):
-            T.evaluate(load(ends, view.access_ptr("r"), tirx.Cast("int32", lane), pitch))
+            T.evaluate(load(ends, view.access_ptr("r"), tirx.Cast("int32", lane), apart))
 
 
 def edge(tile: Any, size: int = EDGE) -> slice:
@@ -275,7 +221,7 @@ def edge(tile: Any, size: int = EDGE) -> slice:
 def zero_sums(acc: tirx.Buffer, here: tuple[Any, ...]) -> None:
     """Emit the start of a lane's sums."""
     with T.init(), T.unroll(tirx.const(int(acc.shape[4]), "int64")) as register:
-        T.buffer_store(acc, tirx.const(0, FLOAT_SUMS), [*here, register])
+        T.buffer_store(acc, tirx.const(0, str(acc.dtype)), [*here, register])
 
 
 def unfold(
@@ -296,13 +242,14 @@ def unfold(
         T.reads(value)
         T.writes(out[tuple(place)])
         dtype = str(out.dtype)
-        T.buffer_store(out, value if dtype == FLOAT_SUMS else tirx.Cast(dtype, value), place)
+        same = dtype == str(acc.dtype)
+        T.buffer_store(out, value if same else tirx.Cast(dtype, value), place)
 
 
 def _place(lane: Any, high: Any, low: Any) -> tuple[Any, Any]:
-    """Return where register ``2 high + low`` of two ``mma.m16n8k16`` lies in a 16 x 16 tile.
+    """Return where register ``2 high + low`` of the sums of two ``mma`` lies in a 16 x 16 tile.
 
-    (PTX ISA, "Matrix Fragments for mma.m16n8k16".)
+    (PTX ISA, "Matrix Fragments for mma.m16n8k16", and the same for ``m16n8k32``.)
     """
     return high % 2 * 8 + lane // 4, high // 2 * 8 + lane % 4 * 2 + low
 
@@ -314,5 +261,5 @@ def fp32(value: Any) -> Any:
 
 def multiplier(numerics: Numerics) -> Multiplier:
     """Return how values are multiplied: fp32 stays exact, it takes no tensor core."""
-    require_gpu(numerics)
+    require_tiles(numerics)
     return Scalar() if numerics.activation == FLOAT_SUMS else TensorCore()

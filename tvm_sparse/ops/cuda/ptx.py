@@ -13,6 +13,7 @@ from typing import Any
 from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
+from tvm_sparse.base.numerics import bits_of
 from tvm_sparse.ops.cuda import mends
 
 _LOAD = """
@@ -25,14 +26,15 @@ __device__ __forceinline__ void {name}(void* d, const void*, const void* s, int 
 """
 
 _MULTIPLY = """
-__device__ __forceinline__ void {name}(float* c, const void*, const void* left,
+__device__ __forceinline__ void {name}({sums}* c, const void*, const void* left,
                                             const void* right) {{
   const unsigned* a = (const unsigned*)left;
   const unsigned* b = (const unsigned*)right;
   for (int half = 0; half < 2; ++half)
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.{kind}.{kind}.f32 "
+    asm volatile("mma.sync.aligned.{kind} "
       "{{%0,%1,%2,%3}}, {{%4,%5,%6,%7}}, {{%8,%9}}, {{%0,%1,%2,%3}};"
-      : "+f"(c[4 * half]), "+f"(c[4 * half + 1]), "+f"(c[4 * half + 2]), "+f"(c[4 * half + 3])
+      : "+{c}"(c[4 * half]), "+{c}"(c[4 * half + 1]), "+{c}"(c[4 * half + 2]),
+        "+{c}"(c[4 * half + 3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[2 * half]), "r"(b[2 * half + 1]));
 }}
 """
@@ -92,8 +94,7 @@ _DECODE = """
 __device__ __forceinline__ void {name}({type}* out, const {type}* values, const int* words,
   int bank) {{
 #pragma unroll
-  for (int i = 0; i < {bank} * (int)sizeof({type}) / 16; ++i)
-    ((uint4*)out)[i] = make_uint4(0, 0, 0, 0);
+  for (int i = 0; i < {bank} * (int)sizeof({type}) / {width}; ++i) (({wide}*)out)[i] = {zero};
 #pragma unroll
   for (int i = {keep} - 1; i >= 0; --i) {{  // backwards: unused slots, zeros of column 0, are last
     int slot = bank * {keep} + i;
@@ -114,8 +115,7 @@ __device__ __forceinline__ void {name}({type}* out, const {type}* values, const 
     place[i] = words[slot / {per_word}] >> slot % {per_word} * {bits} & {mask};
   }}
 #pragma unroll
-  for (int i = 0; i < {bank} * (int)sizeof({type}) / 16; ++i)
-    ((uint4*)out)[i] = make_uint4(0, 0, 0, 0);
+  for (int i = 0; i < {bank} * (int)sizeof({type}) / {width}; ++i) (({wide}*)out)[i] = {zero};
 #pragma unroll
   for (int i = {keep} - 1; i >= 0; --i) out[place[i]] = held[i];  // backwards, as above
 }}
@@ -126,8 +126,12 @@ MOST_HELD = 16
 """Values of a bank that a thread loads before it stores any; more would spill."""
 
 _KINDS = {"float16": "f16", "bfloat16": "bf16"}
+# How a bank is cleared: by 16 bytes at a time, or the eight that it has.
+_WIDE = {"wide": "uint4", "width": 16, "zero": "make_uint4(0, 0, 0, 0)"}
+_HALF = {"wide": "uint2", "width": 8, "zero": "make_uint2(0, 0)"}
+_BYTES = {"int8": "s8", "uint8": "u8"}
 # In CUDA C.
-_TYPES = {"float16": "half", "bfloat16": "nv_bfloat16", "float32": "float"}
+_TYPES = {"float16": "half", "bfloat16": "nv_bfloat16", "float32": "float", "int8": "signed char"}
 
 
 def is_held(keep: int) -> bool:
@@ -152,8 +156,11 @@ class BankDecoder:
     def source(self) -> str:
         """Return the function's source."""
         numbers = {"per_word": 32 // self.bits, "mask": (1 << self.bits) - 1}
+        cleared = _HALF if self.bank * bits_of(self.dtype) % 128 else _WIDE
         template = _DECODE_HELD if is_held(self.keep) else _DECODE
-        return template.format(name=self.name, type=_TYPES[self.dtype], **asdict(self), **numbers)
+        return template.format(
+            name=self.name, type=_TYPES[self.dtype], **asdict(self), **numbers, **cleared
+        )
 
 
 class Form(enum.Enum):
@@ -179,7 +186,10 @@ class Form(enum.Enum):
 
 
 def load(form: Form, ends: tuple[Any, Any], source: tirx.Buffer, lane: Any, pitch: Any) -> Any:
-    """Return the call that reads a 16 x 16 tile of 16-bit elements, ``pitch`` apart."""
+    """Return the call that reads a tile of 16 x 16 elements of 16 bits, rows ``pitch`` apart.
+
+    Two neighbouring bytes are such an element: lanes then hold four bytes of a row side by side.
+    """
     row, column = form.place(lane)
     transposed = form is Form.RIGHT_TRANSPOSED
     name = "ts_ldmatrix_t" if transposed else "ts_ldmatrix"
@@ -188,9 +198,17 @@ def load(form: Form, ends: tuple[Any, Any], source: tirx.Buffer, lane: Any, pitc
 
 
 def multiply(ends: tuple[Any, Any], left: Any, right: Any, dtype: str) -> Any:
-    """Return the call that adds a 16 x 16 x 16 product to eight fp32 registers."""
+    """Return the call that adds a product of 16 x 16 sums, 32 bytes long, to eight registers.
+
+    Bytes are activations of ``dtype``, with signed ones for weights and int32 for sums.
+    """
     name = f"ts_mma_{dtype}"
-    code = _MULTIPLY.format(name=name, kind=_KINDS[dtype])
+    if dtype in _BYTES:
+        kind, sums, c = f"m16n8k32.row.col.s32.{_BYTES[dtype]}.s8.s32", "int", "r"
+    else:
+        half = _KINDS[dtype]
+        kind, sums, c = f"m16n8k16.row.col.f32.{half}.{half}.f32", "float", "f"
+    code = _MULTIPLY.format(name=name, kind=kind, sums=sums, c=c)
     return T.cuda.func_call(name, *ends, left, right, source_code=code)
 
 

@@ -15,8 +15,7 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from tvm_sparse.base.numerics import FLOAT_SUMS
-from tvm_sparse.machine.engine.registry import require_gpu
+from tvm_sparse.machine.engine.registry import require_tiles
 from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.cuda.multiply import Multiplier
 from tvm_sparse.ops.cuda.parts import add_parts
@@ -88,7 +87,9 @@ def tiled(
 ) -> tirx.PrimFunc:
     """Return ``f(X, *weights, Y)``: ``Y[..., o] = sum_k X[..., column(o, k)] * W[o, k]``.
 
-    Sums are fp32, the result is rounded to ``c.out_dtype`` once. Rows, features and columns are
+    Sums are fp32, the result is rounded to ``c.out_dtype`` once. Those of bytes are int32, as the
+    result is. Where a byte that is not zero means zero, ``Z`` before ``Y`` has a number to add for
+    each feature (:mod:`tvm_sparse.formats.offsets`). Rows, features and columns are
     filled up with zeros to whole tiles on chip only. Sums of several parts of the reduction are
     added in the order of the parts.
     """
@@ -113,22 +114,24 @@ def staged(
     ``stage`` gets the input and ``xs[block, row, k]``, which it fills.
     """
     rows = round_up(math.prod(c.lead), tile.rows)
-    require_gpu(c.numerics)
+    require_tiles(c.numerics)
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_name("main")
         T.func_attr({FUSION: OUT_FUSABLE, "tirx.noalias": True})
         x = T.arg("X", T.Buffer(int64(input_shape), c.dtype))
-        weights.declare(c.dtype)
+        weights.declare(c.numerics.weight)
+        offsets = declare_offsets(c)
         y = T.arg("Y", T.Buffer(int64(c.output_shape), c.out_dtype))
         with T.sblock("root"):
             shape = int64((weights.blocks, rows, weights.columns))
             xs = T.sblock_alloc_buffer(shape, c.dtype, scope=SHARED)
             stage(x, xs)
-            right = weights.right(c.dtype)
+            right = weights.right(c.numerics.weight)
             extents = (tile.rows, tile.features, tile.columns)
             whole = tile.parts == 1
-            out = multiplier.multiply(xs, right, extents, c.out_dtype if whole else FLOAT_SUMS)
-            store(c, out if whole else add_parts(c, out, tile.parts), y)
+            result = c.out_dtype if whole else c.numerics.accumulate
+            out = multiplier.multiply(xs, right, extents, result)
+            store(c, out if whole else add_parts(c, out, tile.parts), y, offsets)
     return builder.get()
 
 
@@ -167,15 +170,23 @@ def stage_activations(
         T.buffer_store(xs, tirx.if_then_else(tirx.all(*inside), value, zero), [block, place, k])
 
 
-def store(c: Contraction, out: tirx.Buffer, y: tirx.Buffer) -> None:
-    """Emit the block that writes ``out[row, feature]`` to the output's own axes."""
+def declare_offsets(c: Contraction) -> Any:
+    """Emit the parameter that has a number to add to each feature; ``None`` if there is none."""
+    if not c.zero_point:
+        return None
+    return T.arg("Z", T.Buffer(int64((c.features,)), c.numerics.accumulate))
+
+
+def store(c: Contraction, out: tirx.Buffer, y: tirx.Buffer, offsets: Any = None) -> None:
+    """Emit the block that writes ``out[row, feature]``, and an offset, to the output's own axes."""
     with T.grid(*int64(c.output_shape)) as axes, T.sblock("store"):
         *lead, feature = T.axis.remap("S" * len(c.output_shape), axes)
         # Of a single row, one axis says which threads hold it: a sum of several hides it from TVM.
         row = lead[0] if all(is_one(extent) for extent in c.lead) else flat(lead, c.lead)
-        value = out[row, feature]
-        T.reads(value)
+        parts = [out[row, feature], *([] if offsets is None else [offsets[feature]])]
+        T.reads(*parts)
         T.writes(y[(*lead, feature)])
+        value = sum(parts[1:], parts[0])
         if str(out.dtype) != c.out_dtype:
             value = tirx.Cast(c.out_dtype, value)
         T.buffer_store(y, value, [*lead, feature])

@@ -12,7 +12,7 @@ from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
 from tvm_sparse.errors import UnsupportedError
-from tvm_sparse.ops.cuda.multiply import Right
+from tvm_sparse.ops.cuda.operands import Right
 from tvm_sparse.ops.cuda.staging import SHARED, copied
 from tvm_sparse.ops.cuda.tile import ThreadBlockTile
 from tvm_sparse.ops.marks import int64

@@ -61,6 +61,11 @@ class Integers:
         """The type of the bytes."""
         return str(self.x.ty.dtype)
 
+    @property
+    def zero_is_zero(self) -> bool:
+        """Whether the byte zero means zero."""
+        return self.zero is None and self.zero_point == 0
+
     def contraction(self, c: Contraction) -> Contraction:
         """Return ``c`` with these numbers."""
         numerics = next(n for n in INTEGERS if n.activation == self.dtype)

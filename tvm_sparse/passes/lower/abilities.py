@@ -30,6 +30,8 @@ class Abilities:
         A convolution of several groups is one operator.
     depthwise
         Of how many axes the windows of depthwise convolutions may be.
+    grouped_bytes
+        Convolutions of several groups, depthwise ones too, multiply bytes.
     computed_weights
         Lowers convolutions whose weight is computed; returns ``None`` to leave one.
     channels_first
@@ -43,6 +45,7 @@ class Abilities:
     open_planes: bool = True
     groups: bool = True
     depthwise: tuple[int, ...] = (1, 2, 3)
+    grouped_bytes: bool = True
     computed_weights: Callable[[Rewriter, relax.Call, Target], Any] = computed_convolution
     channels_first: bool = True
     shuffles: bool = True

@@ -135,7 +135,8 @@ class _Lower:
             return None
         x = integers.x if integers else call.args[0]
         padding = [int(p) for p in call.attrs.padding]
-        borders = tuple(padding[:rank]) if self.can.reads_outside and any(padding) else ()
+        outside = self.can.reads_outside and (integers is None or integers.zero_is_zero)
+        borders = tuple(padding[:rank]) if outside and any(padding) else ()
         x = x if borders else _pad(rewriter, x, padding, integers)
         x = repeated(rewriter, x, value.shape, groups, shuffles=self.can.shuffles)
         widened = layer_name(weight) in self.chooser.widened
@@ -217,14 +218,19 @@ class _Lower:
         self, rewriter: Rewriter, call: relax.Call, name: str, value: np.ndarray
     ) -> Integers | None:
         """Return the operands of a quantized layer, ``None`` (and why) if it stays in floats."""
+        grouped = op_name(call) != "matmul" and int(call.attrs.groups) > 1
         find = whole_integers_of if str(call.ty.dtype) == INTEGER_SUMS else integers_of
         by_row = op_name(call) == "matmul"
         found = find(rewriter, call.args[0], value, self.chooser.target, by_row=by_row)
-        if isinstance(found, Integers):
+        lacks = isinstance(found, Integers) and grouped and not self.can.grouped_bytes
+        if isinstance(found, Integers) and not lacks:
             return found
         if found:
-            self.chooser.notes.add(name, f"{call.ty.dtype}, though its input is quantized: {found}")
-            if not any(supported(numerics, self.chooser.target) for numerics in INTEGERS):
+            reason = "no operators of bytes in groups on this target" if lacks else found
+            said = f"{call.ty.dtype}, though its input is quantized: {reason}"
+            self.chooser.notes.add(name, said)
+            target = self.chooser.target
+            if lacks or not any(supported(numerics, target) for numerics in INTEGERS):
                 self.chooser.decisions.in_floats.append(name)
         return None
 

@@ -39,14 +39,15 @@ EMPTY = 0.05
 def balanced(c: Contraction, scan: Scan, target: Target) -> Iterator[Option]:
     """Yield banks: streamed for few rows of activations, decoded on chip for more."""
     on, rows = chip(target), model.known_rows(c.lead)
-    if rows <= STREAM_ROWS and plain(c) and all(isinstance(e, int) for e in c.lead):
+    few = rows <= STREAM_ROWS and all(isinstance(e, int) for e in c.lead)
+    if few and plain(c) and c.numerics.floating:
         shared = int(target.attrs["max_shared_memory_per_block"])
         option = streamed(c, LaneBanksFormat.of(scan.weight), on, shared)
         if option is not None:
             yield option
             return
     # A bank and what it keeps do not depend on how many rows a tile has.
-    step, apart = model.choose_step(c.matrix_shape[1]), _apart(c)
+    step, apart = model.choose_step(c.matrix_shape[1], c.dtype), _apart(c)
     format = TileBanksFormat.of(scan.weight, lanes=model.FEATURES[0], step=step, apart=apart)
     tile = model.choose_tile(c, staging_of(format, c.dtype), on, step=step)
     format = replace(format, lanes=tile.features)
@@ -63,7 +64,7 @@ def joint(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | str]:
     """
     on, columns = chip(target), c.matrix_shape[1]
     best: tuple[float, KeptTilesFormat, ThreadBlockTile] | None = None
-    step = model.choose_step(columns)
+    step = model.choose_step(columns, c.dtype)
     for across in model.FEATURES:
         if most_kept(scan.block_counts(across, step) > 0) > (1 - EMPTY) * math.ceil(columns / step):
             continue

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from tvm.target import Target
 
+from tvm_sparse.formats.offsets import OffsetFormat
 from tvm_sparse.machine.vector import SUM_BITS
 from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.patterns.scan import Scan
@@ -24,6 +25,9 @@ from tvm_sparse.selection.cuda import (
 from tvm_sparse.selection.cuda.chip import Chip, chip
 from tvm_sparse.selection.cuda.library_time import faster_library
 from tvm_sparse.selection.cuda.option import Option
+
+BYTES = "bytes on tensor cores, sums of int32"
+"""What is said of layers of quantized networks."""
 
 Find: TypeAlias = Callable[[Contraction, Scan, Target], Iterator[Option | str]]
 
@@ -43,6 +47,7 @@ def balanced_candidates(c: Contraction, scan: Scan, target: Target) -> Iterator[
     yield from _candidates(c, scan, target, bank_options.balanced)
     if c.numerics.bits < SUM_BITS:
         yield from _candidates(c, scan, target, options.two_four)
+    if c.numerics.bits < SUM_BITS and c.numerics.floating:
         yield from two_four_options.candidates(c, scan, target)
 
 
@@ -94,15 +99,16 @@ def _candidate(
         others = cuts.in_other_parts(option, find)
         return [_candidate(c, other, baseline, on, find) for other in others]
 
+    zero = c.zero_point
     return Candidate(
         option.name,
-        option.format,
+        OffsetFormat(option.format, c.features, zero) if zero else option.format,
         option.build(),
         option.work,
         option.seconds / baseline / option.work,
         seconds=option.seconds,
         margin=on.margin,
-        rival=faster_library(c, option.seconds, on),
+        rival=faster_library(c, option.seconds, on) if c.numerics.floating else BYTES,
         parts=cuts.parts_of(option),
         ways=ways,
     )

@@ -16,7 +16,7 @@ from tvm_sparse.machine.vector import SUM_BITS
 from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.cuda import mends, stream
 from tvm_sparse.ops.cuda.block_weights import BlockOperand
-from tvm_sparse.ops.cuda.dense_weights import DenseOperand
+from tvm_sparse.ops.cuda.dense_weights import DenseOperand, DenseRows
 from tvm_sparse.ops.cuda.multiply import multiplier
 from tvm_sparse.ops.cuda.tile import ThreadBlockTile, tiled
 from tvm_sparse.ops.cuda.two_four import SparseTensorCore, TwoFourOperand
@@ -48,14 +48,21 @@ def dense(c: Contraction, target: Target) -> Option:
     """Return the dense way; it always exists."""
     if c.depthwise:
         return depthwise_options.dense(c, target)
-    on, (features, columns), rows = chip(target), c.matrix_shape, model.known_rows(c.lead)
-    if rows == 1 and plain(c):
+    on, columns, rows = chip(target), c.matrix_shape[1], model.known_rows(c.lead)
+    if rows == 1 and plain(c) and c.numerics.floating:
         return _dense_row(c, on)
     tile = model.choose_tile(c, Staging(columns), on)
-    format = DenseFormat(features, columns, lanes=tile.features)
-    weights, kernel = DenseOperand(format, tile), multiplier(c.numerics)
+    weights, kernel = _dense_weights(c, tile), multiplier(c.numerics)
+    format = weights.format
     own = tile_option("dense", format, tile, (c, on), lambda: tiled(c, weights, tile, kernel))
     return fastest(own, dense_options(c, target))
+
+
+def _dense_weights(c: Contraction, tile: ThreadBlockTile) -> DenseOperand:
+    """Return the weights of a tile: features side by side, or columns of bytes."""
+    if c.numerics.floating:
+        return DenseOperand(DenseFormat(*c.matrix_shape, lanes=tile.features), tile)
+    return DenseRows(DenseFormat(*c.matrix_shape, lanes=1), tile)
 
 
 def _dense_row(c: Contraction, on: Chip) -> Option:
@@ -77,6 +84,9 @@ def sparse(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | str]
 
 def block(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | str]:
     """Yield the block format with the smallest modelled time, of all block edges and engines."""
+    if not c.numerics.floating:
+        yield "block: tiles of bytes want features first, which blocks do not store"
+        return
     on, (features, columns) = chip(target), c.matrix_shape
     best: tuple[float, ThreadBlockTile, BlockFormat] | None = None
     for down, across in BLOCK_EDGES:
@@ -118,7 +128,7 @@ def two_four(c: Contraction, scan: Scan, target: Target) -> Iterator[Option | st
 
     It often does where banks are longer, or zeros anywhere: every four columns are looked at.
     """
-    if c.numerics.bits == SUM_BITS or c.depthwise:
+    if c.numerics.bits == SUM_BITS or not c.numerics.floating or c.depthwise:
         yield "two_four: fp16 and bf16 linear layers and convolutions only"
         return
     if (most := TwoFourFormat.most(scan.weight)) > KEEP:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from tvm_sparse.base.numerics import bits_of
+from tvm_sparse.base.numerics import bits_of, is_float
 from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.cuda import mends
 from tvm_sparse.ops.cuda.tile import ThreadBlockTile, round_up
@@ -19,7 +19,7 @@ from tvm_sparse.selection.cuda.tile_demand import Staging, tile_demand
 
 ROWS = (128, 64, 32, 16)
 FEATURES = (128, 96, 64, 48, 32, 16)
-COLUMNS = (64, 48, 32, 16)
+COLUMNS, BYTE_COLUMNS = (64, 48, 32, 16), (128, 64, 32)
 NEAR, WARPS, IDLE = 1.06, 2, 1.35
 """Modelled time over the fastest tile's up to which a larger one is taken. Tiles of a single warp
 take up to twice as long as they are modelled: any that is no slower than so many times is taken
@@ -61,7 +61,7 @@ def choose_tile(
     ``step`` prescribes the columns of a step. The reduction is cut into parts where that is faster
     with the kernel that adds them, unless it must stay ``whole``.
     """
-    step = step or choose_step(staging.columns)
+    step = step or choose_step(staging.columns, c.dtype)
     shapes = list(itertools.product(heights(c), features))
     if not is_known(c):
         return _for_any_rows(c, staging, on, [ThreadBlockTile(*shape, step) for shape in shapes])
@@ -146,15 +146,16 @@ def _near_fastest(
     return max(near, key=lambda tile: (tile.rows * tile.features, -clocks[tile]))
 
 
-def choose_step(columns: int) -> int:
+def choose_step(columns: int, dtype: str) -> int:
     """Return the longest step whose padding is short, else the one that pads ``columns`` least.
 
     A step has a barrier and waits for its copies whatever its length, so 976 columns take 16 steps
     of 64, though 61 of 16 would fill up nothing.
     """
+    steps = COLUMNS if is_float(dtype) else BYTE_COLUMNS
     short = columns * (1 + mends.in_use().step_padding)
-    longest = next((step for step in COLUMNS if round_up(columns, step) <= short), None)
-    return longest or min(COLUMNS, key=lambda step: (round_up(columns, step), -step))
+    longest = next((step for step in steps if round_up(columns, step) <= short), None)
+    return longest or min(steps, key=lambda step: (round_up(columns, step), -step))
 
 
 def activation_bytes(c: Contraction) -> float:

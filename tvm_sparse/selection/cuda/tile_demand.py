@@ -45,8 +45,8 @@ COPY_INSTRUCTIONS, WARP_INSTRUCTIONS, PRODUCT_INSTRUCTIONS = 8.0, 40.0, 1.3
 """Instructions of a copy of 16 bytes, of a warp in a step, and of a product that tensor cores or
 multiply-adds do at once (counted by the executor, about)."""
 
-FRAGMENT = 2048
-"""Multiply-adds of an instruction of tensor cores."""
+FRAGMENT = 4096
+"""Multiply-adds of an instruction of tensor cores, for each byte of an operand's elements."""
 
 OTHER_REGISTERS = 32
 """Registers of a thread besides its sums (machine code, about)."""
@@ -143,7 +143,7 @@ def tile_demand(
         issued = PRODUCT_INSTRUCTIONS * products / WARP
         passes = _scalar_passes(tile, down, across, staging)
     else:
-        issued = warps * WARP_INSTRUCTIONS + PRODUCT_INSTRUCTIONS * products / FRAGMENT
+        issued = warps * WARP_INSTRUCTIONS + PRODUCT_INSTRUCTIONS * products * item / FRAGMENT
         read = tile.features * tile.columns * item * (staging.share if staging.halves else 1)
         passes = (copied[0] * across + read * down) / BANKS_BYTES
     held = is_held(staging.keep)

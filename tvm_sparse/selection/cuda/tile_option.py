@@ -31,9 +31,10 @@ def tile_option(
     build: Callable[[], tirx.PrimFunc],
     *,
     work: float = 1.0,
-    kernel: str = "tile",
+    kernel: str = "",
 ) -> Option:
     """Return the option ``name`` of a contraction on a chip, which ``build`` builds."""
     c, on = where
+    kernel = kernel or ("tile" if c.numerics.floating else "byte tile")
     demand = stored_demand(c, format, tile, on)
     return Option(name, kernel, format, work, seconds(demand, on), build, demand, tile)
