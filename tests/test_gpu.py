@@ -7,7 +7,7 @@ import pytest
 import tvm
 
 import tvm_sparse as ts
-from benchmarks.gpu.executed import case
+from benchmarks.gpu.executed import blank, case
 from benchmarks.gpu.operators import OPERATORS, option_of
 from tests.emulation.networks import BOUNDS, NETWORKS, network
 from tvm_sparse.base.targets import parse_target
@@ -26,10 +26,9 @@ def test_operators_are_exact_on_small_integers(layer, dtype):
     operands, expected = case(operator, option.format, dtype)
     module = build_function(option.build(), target)
     held = [tvm.runtime.tensor(np.ascontiguousarray(a), tvm.cuda()) for a in operands]
-    blank = np.full(expected.shape, np.nan, operands[0].dtype)
-    out = tvm.runtime.tensor(blank, tvm.cuda())
+    out = tvm.runtime.tensor(blank(expected.shape, operands[0].dtype), tvm.cuda())
     module["main"](*held, out)
-    np.testing.assert_array_equal(out.numpy(), expected.astype(blank.dtype))
+    np.testing.assert_array_equal(out.numpy(), expected.astype(str(out.dtype)))
 
 
 @pytest.mark.parametrize("dtype", BOUNDS)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tvm_sparse.base.numerics import Numerics
+from tvm_sparse.base.numerics import INTEGERS, Numerics, is_float
 from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.patterns.balanced import Balanced
 from tvm_sparse.patterns.block import Block
@@ -22,6 +22,9 @@ ROWS = (1, 8, 16, 32, 64, 256, 4096)
 BATCHES = (1, 32, 256)
 TAPS = 0.78
 """Share of taps that DEPrune removes from MobileNet-V2's depthwise layers."""
+
+BYTE_SCALE = 40.0
+"""Bytes of one standard deviation of a weight."""
 
 Mask = Callable[[np.ndarray], np.ndarray]
 
@@ -85,6 +88,8 @@ def _weight(
     """Return a pruned matrix; the last one is kept, since cases that share it follow each other."""
     values = np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
     kept = MASKS[pattern](sparsity)(np.abs(values))
+    if not is_float(dtype):
+        return (np.clip(np.rint(values * BYTE_SCALE), -127, 127) * kept).astype("int8")
     scale = (kept.mean() * kept.shape[1]) ** -0.5
     return (values * kept * np.float32(scale)).astype(dtype)
 
@@ -102,6 +107,12 @@ def small() -> Iterator[Case]:
             c = window((28, 72, kernel, stride), 2, dtype)
             yield Case(f"depthwise {kernel}x{kernel}/{stride} 28x28x72", c, "none", 0.0)
             yield Case(f"depthwise {kernel}x{kernel}/{stride} 28x28x72", c, "taps", TAPS)
+
+    for numerics in INTEGERS:
+        for rows in (1, 5, 100):
+            c = Contraction((rows,), 1000, 333, numerics=numerics)
+            for pattern in ("none", "balanced", "joint p=0.25"):
+                yield Case("333x1000", c, pattern, 0.0 if pattern == "none" else 0.75)
 
 
 def grid() -> Iterator[Case]:
@@ -193,6 +204,25 @@ def two_four() -> Iterator[Case]:
         for rows in (256, 512, 1024, 4096):
             c = Contraction((rows,), columns, features, numerics=Numerics.uniform("float16"))
             yield Case(layer, c, "2:4", 0.5)
+
+
+BYTES = {
+    "BERT-base 768 to 3072": (3072, 768),
+    "BERT-base 3072 to 768": (768, 3072),
+    "8192x8192": (8192, 8192),
+}
+"""Layer -> features and columns."""
+
+
+def byte_layers() -> Iterator[Case]:
+    """Yield layers of bytes, and the same in fp16: dense, and banks that are packed."""
+    signed = next(n for n in INTEGERS if n.activation == "int8")
+    for layer, (features, columns) in BYTES.items():
+        for pattern, sparsity in (("none", 0.0), ("balanced", 0.75)):
+            for numerics in (signed, Numerics.uniform("float16")):
+                for rows in (1, 16, 64, 256, 4096):
+                    c = Contraction((rows,), columns, features, numerics=numerics)
+                    yield Case(layer, c, pattern, sparsity)
 
 
 def window(

@@ -17,7 +17,10 @@ from typing import Any
 
 from benchmarks.harness.common import load, save
 
-PARTS = ("correct", "limits", "papers", "depthwise", "convolutions", "two_four", "grid", "models")
+PARTS = (
+    *("correct", "limits", "papers", "depthwise", "convolutions", "two_four", "bytes"),
+    *("grid", "models"),
+)
 
 LONGER, SPREAD, WIDE = 1.25, 1.2, 1.5
 """Times of a contender over its own for as much work or more, its 99th percentile over its median,

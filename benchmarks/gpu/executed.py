@@ -21,13 +21,13 @@ from benchmarks.gpu.operators import (
     HOPPER,
     OPERATORS,
     Operator,
+    numerics_of,
     option_of,
     scheduled,
     weight,
 )
 from benchmarks.gpu.pairs import pointwise_behind
 from benchmarks.harness.common import environment, save
-from tvm_sparse.base.numerics import Numerics
 from tvm_sparse.base.targets import parse_target
 from tvm_sparse.emulation.process import Change, Emulator
 from tvm_sparse.ops.contractions.contraction import reference
@@ -50,8 +50,8 @@ def execute(operator: Operator, dtype: str, emulator: Emulator, change: Change =
     option = option_of(operator, dtype, emulator.target)
     func, _ = scheduled(option, emulator.target)
     operands, expected = case(operator, option.format, dtype)
-    blank = np.full(expected.shape, np.nan, operands[0].dtype)
-    (out,), report = emulator.run(tvm.IRModule({"main": func}), operands, [blank], change)
+    unset = [blank(expected.shape, operands[0].dtype)]
+    (out,), report = emulator.run(tvm.IRModule({"main": func}), operands, unset, change)
     wanted = expected.astype(out.dtype).astype(np.float64)
     off = np.abs(out.astype(np.float64) - wanted)
     return Executed(float(np.where(np.isnan(off), np.inf, off).max()), report)
@@ -60,7 +60,7 @@ def execute(operator: Operator, dtype: str, emulator: Emulator, change: Change =
 def case(operator: Operator, format: Any, dtype: str) -> tuple[list[np.ndarray], np.ndarray]:
     """Return what the operator takes, and what it must compute."""
     rng = np.random.default_rng(0)
-    c = replace(operator.contraction, numerics=Numerics.uniform(dtype))
+    c = replace(operator.contraction, numerics=numerics_of(dtype))
     kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
     matrix = weight(operator, rng)
     if operator.format == "separable":
@@ -76,9 +76,17 @@ def case(operator: Operator, format: Any, dtype: str) -> tuple[list[np.ndarray],
         arrays = [a for s, k in kernels for a in s.encode(k.astype(kind)).values()]
         return [x.astype(kind), *arrays], reference(second, between, values)
     x = rng.integers(-4, 5, c.input_shape).astype(np.float32)
+    x, weights = (x, kind) if c.numerics.floating else (x % 9, np.dtype(c.numerics.weight))
     stored = depthwise_options.diagonal(matrix) if operator.format == "rearranged" else matrix
-    arrays = format.encode(stored.astype(kind)).values()
+    arrays = format.encode(stored.astype(weights)).values()
     return [x.astype(kind), *arrays], reference(c, x, matrix)
+
+
+def blank(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+    """Return a result of which no element is right, for an input of ``dtype``."""
+    if dtype.kind in "iu":
+        return np.full(shape, np.iinfo(np.int32).min, np.int32)
+    return np.full(shape, np.nan, dtype)
 
 
 def main() -> int:

@@ -21,10 +21,11 @@ LAYERS: dict[str, Callable[[], Iterable[Case]]] = {
     "depthwise": cases.depthwise,
     "convolutions": cases.convolutions,
     "two_four": cases.two_four,
+    "bytes": cases.byte_layers,
     "grid": cases.grid,
 }
 PARTS = (
-    *("correct", "limits", "papers", "depthwise", "convolutions", "two_four", "grid"),
+    *("correct", "limits", "papers", "depthwise", "convolutions", "two_four", "bytes", "grid"),
     *("metrics", "models", "tune"),
 )
 """In the order in which they run: what others need first, what takes longest last."""

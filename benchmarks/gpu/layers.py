@@ -13,8 +13,9 @@ from benchmarks.gpu import device, libraries
 from benchmarks.gpu.cases import Case
 from benchmarks.gpu.prepare import Kernel, load
 from benchmarks.gpu.timing import Timer
+from tvm_sparse.ops.contractions.contraction import Contraction
 
-ROUNDING = {torch.float16: 2.0**-11, torch.float32: 2.0**-24}
+ROUNDING = {torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11, torch.float32: 2.0**-24}
 SUMS = 2.0**-24
 """Half a unit in the last place of an fp32 sum."""
 
@@ -62,7 +63,7 @@ class Layer:
     def __init__(self, case: Case) -> None:
         c, on, generator = case.contraction, device.current(), torch.Generator().manual_seed(0)
         self.case = case
-        self.x = on.put(torch.randn(c.input_shape, generator=generator).to(getattr(torch, c.dtype)))
+        self.x = on.put(_random(c, generator))
         self.weight = on.put(torch.from_numpy(case.weight()))
         self.expected, self.magnitude = reference(case, self.x, self.weight)
 
@@ -77,7 +78,8 @@ class Layer:
         on = device.current()
         func, arrays, record = load(kernel, target, ptx=on.ptx)
         shape, own = self.case.contraction.output_shape, record["workspaces"]
-        program, out = ours(func, arrays, self.x, shape, own)
+        out_dtype = getattr(torch, self.case.contraction.out_dtype)
+        program, out = ours(func, arrays, self.x, shape, own, dtype=out_dtype)
         program()
         on.wait()
         share = error_share(self.case, out, self.expected, self.magnitude)
@@ -86,18 +88,35 @@ class Layer:
         return program, record, share
 
 
+def _random(c: Contraction, generator: torch.Generator) -> torch.Tensor:
+    """Return normal floats, or integers of the whole range."""
+    dtype = getattr(torch, c.dtype)
+    if dtype.is_floating_point:
+        return torch.randn(c.input_shape, generator=generator).to(dtype)
+    limits = torch.iinfo(dtype)
+    return torch.randint(
+        limits.min, limits.max + 1, c.input_shape, generator=generator, dtype=dtype
+    )
+
+
 def ours(
     func: Any,
     arrays: Sequence[np.ndarray],
     x: torch.Tensor,
     shape: tuple[int, ...],
     workspaces: Sequence[tuple[Sequence[int], str]] = (),
+    *,
+    dtype: torch.dtype | None = None,
 ) -> tuple[libraries.Program, torch.Tensor]:
-    """Return a program that runs ``func`` on tensors that are on the GPU once, and its output."""
-    on = device.current()
-    out = on.put(torch.full(shape, float("nan"), dtype=x.dtype))
+    """Return a program that runs ``func`` on tensors that are on the GPU once, and its output.
+
+    That has the ``dtype`` of the input, unless it is given.
+    """
+    on, dtype = device.current(), dtype or x.dtype
+    blank = float("nan") if dtype.is_floating_point else torch.iinfo(dtype).min
+    out = on.put(torch.full(shape, blank, dtype=dtype))
     held = [tvm.runtime.tensor(np.ascontiguousarray(a), tvm.cuda(0)) for a in arrays]
-    own = [tvm.runtime.empty(tuple(size), dtype, tvm.cuda(0)) for size, dtype in workspaces]
+    own = [tvm.runtime.empty(tuple(size), kind, tvm.cuda(0)) for size, kind in workspaces]
     operands = [on.share(x), *held, on.share(out), *own]
 
     def program() -> torch.Tensor:
@@ -129,8 +148,11 @@ def error_share(
 ) -> float:
     """Return the largest error as a share of what fp32 sums and one rounding allow.
 
-    The bound is ``terms * u * |A| |B|`` (Higham, section 3.5) and half a unit of the output.
+    The bound is ``terms * u * |A| |B|`` (Higham, section 3.5) and half a unit of the output. None
+    is allowed of integers.
     """
+    if not out.dtype.is_floating_point:
+        return 0.0 if torch.equal(out.double(), expected) else float("inf")
     terms = case.contraction.matrix_shape[1]
     allowed = magnitude * (terms * SUMS) + expected.abs() * ROUNDING[out.dtype] + 1e-6
     share = (out.double() - expected).abs() / allowed

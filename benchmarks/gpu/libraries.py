@@ -25,6 +25,8 @@ def dense(case: Case, x: torch.Tensor, weight: torch.Tensor) -> Found:
     if case.contraction.taps:
         return _convolutions(case, x, weight)
     found = {}
+    if not x.dtype.is_floating_point:
+        return _of_bytes(x, weight)
     for blas in ("cublas", "cublaslt"):
         for precision in ("highest", "high") if x.dtype == torch.float32 else ("highest",):
             name = blas + (" tf32" if precision == "high" else "")
@@ -33,6 +35,13 @@ def dense(case: Case, x: torch.Tensor, weight: torch.Tensor) -> Found:
         row = x[0]
         found["mv"] = lambda: torch.mv(weight, row)[None]
     return found
+
+
+def _of_bytes(x: torch.Tensor, weight: torch.Tensor) -> Found:
+    """Return PyTorch's product of signed bytes, and the same in bfloat16, which holds any byte."""
+    halves = product(x.bfloat16(), weight.bfloat16(), "cublas", "highest")
+    whole = {"int_mm": lambda: torch._int_mm(x, weight.t())} if x.dtype == torch.int8 else {}
+    return {"cublas bf16": halves, **whole}
 
 
 def sparse(

@@ -10,7 +10,7 @@ from tvm import tirx
 from tvm.target import Target
 
 from benchmarks.gpu.pairs import pair_option, pointwise_behind
-from tvm_sparse.base.numerics import Numerics
+from tvm_sparse.base.numerics import INTEGERS, Numerics
 from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.cuda.mends import in_use, using
 from tvm_sparse.patterns.balanced import Balanced
@@ -30,6 +30,8 @@ CONVOLUTION = Contraction(
 
 WIDE = Contraction((8,), 8192, 64)
 """Activations that do not fit on chip in fp32."""
+
+BYTES = ("int8", "uint8")
 
 LONG = Contraction((16,), 2048, 128)
 """So few features that the reduction is cut into parts."""
@@ -83,6 +85,12 @@ OPERATORS = {
         Operator("block", _linear(128), "block", "tile"),
         Operator("block convolution", CONVOLUTION, "block", "tile"),
         Operator("joint", _linear(128), "joint", "tile"),
+        *(
+            Operator(f"{format} bytes", _linear(128), format, "byte tile", BYTES)
+            for format in ("dense", "balanced", "joint")
+        ),
+        Operator("dense bytes, convolution", CONVOLUTION, "dense", "byte tile", BYTES),
+        Operator("dense bytes in parts", LONG, "dense", "byte tile", BYTES, parts=True),
         Operator(
             "2:4",
             _linear(128),
@@ -148,10 +156,15 @@ LISTED = {
 """Operator, dtype and architecture with local memory: most bytes of a thread, and why."""
 
 
+def numerics_of(dtype: str) -> Numerics:
+    """Return what a layer of ``dtype`` computes with: bytes have sums of int32."""
+    return next((n for n in INTEGERS if n.activation == dtype), Numerics.uniform(dtype))
+
+
 def option_of(operator: Operator, dtype: str, target: Target) -> Option:
     """Return what the compiler builds for the operator's layer in ``dtype``."""
-    c = replace(operator.contraction, numerics=Numerics.uniform(dtype))
-    matrix = weight(operator, np.random.default_rng(0))
+    c = replace(operator.contraction, numerics=numerics_of(dtype))
+    matrix = weight(operator, np.random.default_rng(0)).astype(stored_as(c))
     if operator.format == "rearranged":
         return depthwise_options.rearranged(c, matrix, target)
     if operator.format == "separable":
@@ -170,6 +183,11 @@ def option_of(operator: Operator, dtype: str, target: Target) -> Option:
         found = list(options.sparse(c, Scan(matrix), target))
     (option,) = (o for o in found if not isinstance(o, str) and o.name == operator.format)
     return option
+
+
+def stored_as(c: Contraction) -> np.dtype[Any]:
+    """Return the type of the matrix that formats are made for: bytes, else single precision."""
+    return np.dtype(np.float32 if c.numerics.floating else c.numerics.weight)
 
 
 def weight(operator: Operator, rng: np.random.Generator) -> np.ndarray:

@@ -68,7 +68,7 @@ class Timed:
 
 
 def timed(on: Chip, parts: tuple[str, ...] = PARTS) -> Iterator[Timed]:
-    """Yield the tiles and streams that were timed on ``on``."""
+    """Yield the tiles and streams of floats that were timed on ``on``: costs are fitted to them."""
     for part in parts:
         for row in rows(on, part):
             for name, record in row.get("kernels", {}).items():

@@ -25,6 +25,7 @@ PARTS = {
     "depthwise": "depthwise layers of the mobile networks",
     "convolutions": "dense convolutions of ResNet-50",
     "two_four": "2:4 layers of transformers with many rows",
+    "bytes": "layers of bytes beside the same in fp16",
     "grid": "8192 x 8192 over sparsity and rows",
     "metrics": "counters of NVIDIA's profiler",
     "models": "whole networks against PyTorch",

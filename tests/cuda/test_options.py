@@ -36,7 +36,10 @@ WIDE_HALF = {
 """Accesses of 16 bytes that a kernel must have (the assembler may split stores of fp32 sums); four
 taps of 16-bit channels are 8 bytes."""
 
-CHOSEN = [layer for layer, operator in OPERATORS.items() if not operator.tried]
+WIDE_BYTES = {"byte tile": ("LDGSTS.128", "STG.128")}
+
+OF_BYTES = [layer for layer, operator in OPERATORS.items() if operator.kernel in WIDE_BYTES]
+CHOSEN = [layer for layer, o in OPERATORS.items() if not o.tried and layer not in OF_BYTES]
 TENSOR_CORE = ("tile", "sub-GEMM", "depthwise + pointwise")
 
 
@@ -46,6 +49,15 @@ TENSOR_CORE = ("tile", "sub-GEMM", "depthwise + pointwise")
 @pytest.mark.parametrize("layer", CHOSEN)
 def test_machine_code(layer, dtype, arch):
     assert_machine_code(layer, dtype, arch)
+
+
+@pytest.mark.grid
+@needs_nvrtc
+@pytest.mark.parametrize(("dtype", "arch"), [("uint8", "sm_80"), ("int8", "sm_90")])
+@pytest.mark.parametrize("layer", OF_BYTES)
+def test_machine_code_of_bytes(layer, dtype, arch):
+    counts = assert_machine_code(layer, dtype, arch)
+    assert counts["IMMA"] and counts["LDSM"]
 
 
 @needs_nvrtc
@@ -60,12 +72,16 @@ def test_machine_code_of_the_others(layer, dtype, arch):
 
 
 def assert_machine_code(layer, dtype, arch):
-    """No spills, no arrays in local memory; tensor cores and wide accesses where they belong."""
+    """No spills, no arrays in local memory; tensor cores and wide accesses where they belong.
+
+    Returns what instructions there are.
+    """
     option = option_of(OPERATORS[layer], dtype, target(arch))
     assert option.kernel == OPERATORS[layer].kernel
     func, rule = scheduled(option, target(arch))
     assert rule not in {r.name for r in cuda.REST}
-    wide = WIDE[option.kernel] if dtype == "float32" else WIDE_HALF[option.kernel]
+    known = WIDE if dtype == "float32" else {**WIDE_HALF, **WIDE_BYTES}
+    wide = known[option.kernel]
     cubin = nvrtc.compile_source(source(func, arch), arch)
     most, _ = LISTED.get((layer, dtype, arch), (0, ""))
     for name, used in kernel_resources(cubin).items():
@@ -74,6 +90,7 @@ def assert_machine_code(layer, dtype, arch):
     assert all(counts[name] for name in wide), counts
     tensor_core = option.kernel in TENSOR_CORE and dtype != "float32"
     assert bool(counts["HMMA"] and counts["LDSM"]) == tensor_core
+    return counts
 
 
 def test_what_is_missing_is_named():

@@ -19,6 +19,7 @@ PARTS = {
     "depthwise": cases.depthwise,
     "convolutions": cases.convolutions,
     "two_four": cases.two_four,
+    "bytes": cases.byte_layers,
 }
 TUNING = 90.0
 """Seconds that a tuned case may take."""

@@ -76,6 +76,7 @@ def steps(background: Background) -> tuple[Step, ...]:
                 ("depthwise", 1.0, "depthwise layers of mobile networks, ours"),
                 ("convolutions", 1.0, "convolutions of ResNet-50, ours"),
                 ("two_four", 1.0, "2:4 layers of transformers with many rows, ours"),
+                ("bytes", 1.0, "layers of bytes beside fp16, ours"),
             )
         ),
         Step(

@@ -15,6 +15,10 @@ from benchmarks.gpu.queue import again, mends
 from benchmarks.gpu.queue.again import measured
 from benchmarks.gpu.queue.step import Piece, Plan
 from benchmarks.gpu.timing import Timer
+from tvm_sparse.base.numerics import INTEGERS
+from tvm_sparse.ops.contractions.contraction import Contraction
+
+TINY_BYTES = Contraction((16,), 80, 64, numerics=INTEGERS[0])
 
 SMALL = {
     "grid": lambda: [mends.TINY.case(16)],
@@ -22,6 +26,7 @@ SMALL = {
     "depthwise": lambda: [Case("8x8x32", window((8, 32, 3, 1), 1, "float16"), "taps", TAPS)],
     "convolutions": lambda: [Case("8x8x16", window((8, 16, 3, 1), 1, "float16", 8), "none", 0.0)],
     "two_four": lambda: [mends.TINY_TWO_FOUR.case(16)],
+    "bytes": lambda: [Case("64x80", TINY_BYTES, "balanced", 0.75)],
 }
 """What shows on a CPU whether a part runs."""
 

@@ -54,7 +54,7 @@ def test_layers_have_the_rows_and_the_type_of_their_case():
     assert (c.lead, c.matrix_shape, c.dtype) == ((16,), (64, 512), "float16")
 
 
-def test_times_that_hold_the_hosts_are_left_out(monkeypatch):
+def test_times_that_hold_the_hosts_and_those_of_bytes_are_left_out(monkeypatch):
     record = {"kernel": "tile", "format": repr(BANKS), "tile": [16, 64, 64]}
     times = {"ours balanced": {"median_us": 5.0}, "cublas": {"median_us": 4.0}}
     row = {**ROW, "kernels": {"balanced": record}, "times": times}
@@ -64,6 +64,7 @@ def test_times_that_hold_the_hosts_are_left_out(monkeypatch):
         "elsewhere": {**row, "environment": {"gpu": "NVIDIA A10"}},
         "without a tile": {**row, "kernels": {"balanced": {**record, "tile": None}}},
         "clean": {**row, "flush": "clean"},
+        "of bytes": {**row, "kernels": {"balanced": {**record, "kernel": "byte tile"}}},
     }
     rows = {"rows": [row, *others.values()]}
     monkeypatch.setattr("benchmarks.gpu.timed.load", lambda name: rows)
