@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.pages import open_shapes_page  # noqa: E402 (found by the line above)
-from benchmarks.pages.real_models_page import verdict  # noqa: E402
+from benchmarks.pages.real_models_page import kept, verdict  # noqa: E402
 from benchmarks.runtime_size import ours  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results"
@@ -113,7 +113,8 @@ def files(record: dict[str, Any]) -> str:
 
 def models(record: dict[str, Any]) -> str:
     """Return a sentence on a result of ``benchmarks.real_models``."""
-    return f"{verdict(record['rows'])} [Each of them](docs/performance/real_models.md)."
+    said = " ".join(filter(None, (verdict(record["rows"]), kept(record["rows"]))))
+    return f"{said} [Each of them](docs/performance/real_models.md)."
 
 
 def runtime_size(record: dict[str, Any]) -> str:

@@ -23,9 +23,6 @@ from tvm_sparse.onnx_files.scopes import Scope, Stored, read_scopes
 from tvm_sparse.pruning.onnx_models.layers import to_array, to_tensor
 from tvm_sparse.pruning.onnx_models.network import OnnxNetwork
 
-BLOCKS = 8
-"""Layers whose outputs are compared while distilling."""
-
 _NORM = (1, 2)
 _BESIDE = {
     "BatchNormalization": _NORM,
@@ -136,13 +133,6 @@ class OnnxModule(OnnxNetwork):
         if target and not any(name.startswith(f"{target}.") for name in self._modules):
             raise AttributeError(f"no layer and no value is called {target}")
         return self
-
-    def compared_blocks(self) -> list[str]:
-        """Return layers whose outputs are compared while distilling: eight, evenly spaced."""
-        names = {id(module): name for name, module in self._modules.items()}
-        called = [*dict.fromkeys(names[id(module)] for _, module in self._calls())]
-        step = max(1.0, len(called) / BLOCKS)
-        return [called[round(step * (i + 1)) - 1] for i in range(min(BLOCKS, len(called)))]
 
     def weights(self) -> Iterator[tuple[Stored, np.ndarray]]:
         """Yield each tensor of the file that is trained, and what it holds now."""

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
-
 from torch import nn
-
-
-@runtime_checkable
-class HasBlocks(Protocol):
-    """A network that names its blocks itself."""
-
-    def compared_blocks(self) -> list[str]:
-        """Return their names, in order."""
 
 
 def blocks_of(model: nn.Module) -> list[str]:
     """Return the names of the repeated blocks of ``model``, in order; none if it has none.
 
     They are the elements of its longest ``ModuleList`` or ``Sequential`` of equal classes that
-    have modules of their own, unless the network is one that :class:`HasBlocks`.
+    have modules of their own.
     """
-    if isinstance(model, HasBlocks):
-        return model.compared_blocks()
     lists = [
         (name, module)
         for name, module in model.named_modules()

@@ -17,6 +17,7 @@ from tests.exported import exported
 from tests.frontends.onnx.graphs import graph, node
 from tests.pruning.onnx_models.test_function import Mixed
 from tvm_sparse.errors import InputError
+from tvm_sparse.pruning.distillation.losses import loss_of
 
 EXPORTS = {
     "old": {"old": True},
@@ -156,11 +157,30 @@ def test_values_and_layers_are_compared_by_their_names(mixed):
         ts.prune.distil(student, teacher, [x], steps=1, losses={"no such": 1.0})
 
 
-def test_blocks_are_layers_of_every_part(mixed):
-    module = ts.OnnxModule(mixed[2] / "old.onnx")
-    blocks = module.compared_blocks()
-    assert len(blocks) == len(set(blocks)) == min(8, len(module.layers))
-    assert all(block in module.layers for block in blocks)
+def test_layers_in_between_are_compared(mixed):
+    _, x, folder = mixed
+    student, teacher = (ts.OnnxModule(folder / "old.onnx") for _ in range(2))
+    names = loss_of(student, {"blocks": 1.0}).names
+    assert len(names) == 8
+    assert all(name in student.layers for name in names)
+    (wanted,) = student(x).values()
+    with torch.no_grad():
+        student.get_submodule(names[0]).weight.mul_(2)
+    (found,) = ts.prune.distil(student, teacher, [x], 1, losses={"blocks": 1.0})
+    assert found > 0.5
+    assert student(x)["y"].shape == wanted.shape
+
+
+def test_one_shot_reads_what_the_file_computes(mixed):
+    _, x, folder = mixed
+    method = ts.prune.BalancedPruning(0.5)
+    found = []
+    for kind in (ts.OnnxModule, ts.prune.OnnxNetwork):
+        network = kind(folder / "old.onnx")
+        ts.prune.one_shot(network, [x], method).squash_mask()
+        found.append({key: layer.weight for key, layer in layers_of(network)})
+    for key, weight in found[0].items():
+        assert torch.equal(weight, found[1][key]), key
 
 
 def test_a_run_goes_on_where_it_was_interrupted(mixed, tmp_path):

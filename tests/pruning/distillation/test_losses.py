@@ -10,11 +10,13 @@ from tests.zoo import package
 from tvm_sparse.pruning.distillation.losses import (
     Pair,
     attentions_of,
+    compared_blocks,
     cosine,
     divergence,
     embeddings,
     loss_of,
     relative_error,
+    spaced,
 )
 
 
@@ -34,6 +36,15 @@ def test_the_outermost_attention_of_transformers_counts():
     config = transformers.BertConfig(vocab_size=50, intermediate_size=64, **sizes)
     found = attentions_of(transformers.BertModel(config, add_pooling_layer=False))
     assert found == ["encoder.layer.0.attention", "encoder.layer.1.attention"]
+
+
+def test_layers_stand_for_blocks_where_nothing_is_repeated():
+    assert compared_blocks(transformer()) == ["layers.0", "layers.1"]
+    layers = [nn.Sequential(nn.Linear(2, 2), nn.ReLU()) for _ in range(3)]
+    plain = nn.Sequential(nn.Conv1d(1, 2, 1), *(layer[0] for layer in layers), nn.LayerNorm(2))
+    assert compared_blocks(plain) == ["0", "1", "2", "3"]
+    assert spaced([str(i) for i in range(16)]) == ["1", "3", "5", "7", "9", "11", "13", "15"]
+    assert compared_blocks(nn.ReLU()) == spaced([]) == []
 
 
 def test_values_by_hand():

@@ -71,7 +71,8 @@ def distil(
         leaves out do not count.
 
         ``"blocks"``, ``"attention"``, ``"outputs"``: ``||s - t||^2 / ||t||^2`` of the outputs of
-        each repeated block, of the attention layer in each, and of the network. ``"cosine"``: 1 -
+        each repeated block, of the attention layer in each, and of the network. Where nothing is
+        repeated, eight layers are compared instead of blocks. ``"cosine"``: 1 -
         cosine of the network's first output, for (samples, tokens, features) of its means over the
         tokens. ``"kl"``: divergence of the classes, where that output is logits. Any other key is
         the name of a module, whose outputs are compared as those of blocks are.

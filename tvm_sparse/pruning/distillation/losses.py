@@ -14,6 +14,8 @@ from tvm_sparse.base.table import Table
 from tvm_sparse.errors import InputError
 from tvm_sparse.pruning.blocks import blocks_of
 from tvm_sparse.pruning.compensation.calls import Batch, attended
+from tvm_sparse.pruning.layers import matrices_of
+from tvm_sparse.pruning.unmaskable import why_not
 
 
 class Pair(NamedTuple):
@@ -34,6 +36,26 @@ class Term:
 
     modules: Callable[[nn.Module], list[str]]
     compare: Compare
+
+
+SPACED = 8
+"""Layers that are compared where a network has no repeated blocks."""
+
+
+def compared_blocks(model: nn.Module) -> list[str]:
+    """Return the repeated blocks of ``model``, or else some of its layers, evenly spaced."""
+    layers = (
+        name
+        for name, module in model.named_modules()
+        if name and any(not why_not(m.module, m.parameter) for m in matrices_of(name, module))
+    )
+    return blocks_of(model) or spaced([*layers])
+
+
+def spaced(layers: list[str]) -> list[str]:
+    """Return at most :data:`SPACED` of ``layers``, the last one among them."""
+    step = max(1.0, len(layers) / SPACED)
+    return [layers[round(step * (i + 1)) - 1] for i in range(min(SPACED, len(layers)))]
 
 
 def attentions_of(model: nn.Module) -> list[str]:
@@ -100,7 +122,7 @@ def divergence(pairs: list[Pair]) -> Tensor:
 LOSSES: Table[Term] = Table(
     "loss",
     {
-        "blocks": Term(blocks_of, relative_error),
+        "blocks": Term(compared_blocks, relative_error),
         "attention": Term(attentions_of, relative_error),
         "outputs": Term(lambda model: [""], relative_error),
         "cosine": Term(lambda model: [""], cosine),
