@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -107,19 +109,36 @@ def _wrapped(result: Any) -> Any:
     return tirx.Cast(dtype, type(result)(*wide))
 
 
+class _Exchange:
+    """Our passes in place of TVM's, from the first of those who want them to the last one."""
+
+    def __init__(self) -> None:
+        self.users, self.lock = 0, threading.Lock()
+        both = [NarrowIntegers(), _STOCK["InjectPTXAsyncCopy"]()]
+        made = {"InjectPTXAsyncCopy": both, "LowerAsyncDMA": []}
+        self.own = {name: tvm.transform.Sequential(passes) for name, passes in made.items()}
+
+    def count(self, more: int) -> None:
+        """Count those who build, and put passes in place for the first and the last of them."""
+        with self.lock:
+            self.users += more
+            for name, stock in _STOCK.items():
+                ours = functools.partial(self.own.__getitem__, name)
+                setattr(s_tir.transform, name, ours if self.users else stock)
+
+
+_EXCHANGE = _Exchange()
+
+
 @contextlib.contextmanager
 def narrow_integers() -> Iterator[None]:
     """Let TVM's pass for asynchronous copies run behind ours, and none that makes others of them.
 
-    ``LowerAsyncDMA`` is for other devices. It would take plain copies of whole rows of bytes.
+    ``LowerAsyncDMA`` is for other devices. It would take plain copies of whole rows of bytes. May
+    be entered again, and by several threads.
     """
-    both = tvm.transform.Sequential([NarrowIntegers(), _STOCK["InjectPTXAsyncCopy"]()])
-    none = tvm.transform.Sequential([])
-    own = {"InjectPTXAsyncCopy": lambda: both, "LowerAsyncDMA": lambda: none}
+    _EXCHANGE.count(1)
     try:
-        for name, made in own.items():
-            setattr(s_tir.transform, name, made)
         yield
     finally:
-        for name, made in _STOCK.items():
-            setattr(s_tir.transform, name, made)
+        _EXCHANGE.count(-1)

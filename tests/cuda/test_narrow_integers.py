@@ -8,12 +8,12 @@ import torch
 import tvm
 from torch import nn
 from torch.ao.quantization.fx import _decomposed  # noqa: F401 - registers operators
-from tvm import te, tirx
+from tvm import s_tir, te, tirx
 
 import tvm_sparse as ts
 from tests.cuda.kernels import needs_nvrtc, target
 from tvm_sparse.schedules.build import build_function
-from tvm_sparse.schedules.cuda.narrow_integers import NarrowIntegers
+from tvm_sparse.schedules.cuda.narrow_integers import NarrowIntegers, narrow_integers
 from tvm_sparse.testing import emulate
 
 TARGET = "cuda:sm_80"
@@ -97,3 +97,17 @@ def test_constant_vectors_are_words(byte, word):
     func = tirx.PrimFunc([a], tirx.BufferStore(a, vector, [tirx.Ramp(0, 1, 16)]))
     text = NarrowIntegers()(tvm.IRModule({"main": func})).script()
     assert f'T.reinterpret("int8x16", T.Broadcast({word}, 4))' in text
+
+
+def test_the_passes_stay_until_the_last_one_leaves():
+    names = ("InjectPTXAsyncCopy", "LowerAsyncDMA")
+
+    def passes():
+        return [getattr(s_tir.transform, name) for name in names]
+
+    stock = passes()
+    with narrow_integers():
+        with narrow_integers():
+            assert all(now is not before for now, before in zip(passes(), stock, strict=True))
+        assert [made().info.name for made in passes()] == ["sequential"] * 2
+    assert passes() == stock

@@ -7,6 +7,8 @@ import re
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from tvm import tirx
 
 from tests.cuda.kernels import (
@@ -231,3 +233,30 @@ def test_options_of_bytes():
         }
         assert {o.partition(":")[0] for o in found if isinstance(o, str)} >= {"two_four", "block"}
     assert on.multiply_adds("int8") == 2 * on.multiply_adds("float16")
+
+
+@pytest.mark.grid
+@needs_nvrtc
+@settings(
+    max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    size=st.tuples(*(st.integers(1, most) for most in (40, 200, 70))),
+    zero=st.integers(-128, 127),
+    packed=st.booleans(),
+    seed=st.integers(0, 99),
+)
+def test_what_is_chosen_is_right_for_any_size(emulator, size, zero, packed, seed):
+    rows, columns, features = size
+    c = Contraction((rows,), columns, features, numerics=INTEGERS[1], zero_point=zero)
+    rng = np.random.default_rng(seed)
+    matrix = numbers(rng, c.matrix_shape, "int8", 0.7 * packed)
+    x = numbers(rng, c.input_shape, "int8")
+    on = target("sm_80")
+    found = [options.dense(c, on)] if not packed else list(options.balanced(c, Scan(matrix), on))
+    (option,) = found
+    format = OffsetFormat(option.format, features, zero) if zero else option.format
+    func = scheduled(option.build(), TileBytesRule(), "sm_80")
+    arrays = list(format.encode(matrix).values())
+    out = executed(emulator, func, [x, *arrays], c.output_shape, "int32")
+    np.testing.assert_array_equal(out, reference(c, x, matrix))
