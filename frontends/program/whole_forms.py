@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +12,11 @@ from torch.utils._sympy.functions import FloorDiv, Max, Min, Mod, PythonMod
 _Terms = dict[Any, int]
 """A sum: the factor of each term; that of one is the number that is added."""
 
+_KEPT = 4096
+"""Forms that are found again without computing them: each layer asks for the same ones."""
 
+
+@functools.lru_cache(_KEPT)
 def quotient(over: sympy.Expr, by: int) -> sympy.Expr:
     """Return ``over // by`` for a positive ``by``: as one division, wherever it is one."""
     if any(_leaves(term) and term.args[0].has(FloorDiv) for term in _terms(over)):
@@ -28,6 +33,7 @@ def quotient(over: sympy.Expr, by: int) -> sympy.Expr:
     return _divided(terms, by)
 
 
+@functools.lru_cache(_KEPT)
 def remainder(over: sympy.Expr, by: int, found: sympy.Expr) -> sympy.Expr:
     """Return ``over % by``: what is ``found``, or what has no remainders in it.
 
@@ -39,6 +45,7 @@ def remainder(over: sympy.Expr, by: int, found: sympy.Expr) -> sympy.Expr:
     return plain - by * quotient(plain, by)
 
 
+@functools.lru_cache(_KEPT)
 def extreme(found: sympy.Expr) -> sympy.Expr:
     """Return a maximum or minimum without parts that another one always exceeds."""
     if not isinstance(found, _EXTREMES):
