@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import torch
 
+from tvm_sparse.frontends.converters.extents import shape_of as known_shape
 from tvm_sparse.frontends.converters.operators import converter
 from tvm_sparse.passes.graph.rewrite import same_shape, shape_of
 
@@ -15,10 +17,14 @@ def _reshape(importer: Any, node: torch.fx.Node) -> Any | None:
     """Reshape ``(6, m, n)`` to ``(m, n, 6)``, or keep what has the extents already.
 
     TVM's converter asks Python whether ``6 == m``, which is no truth. It is right for tensors of
-    fixed extents.
+    fixed extents. For -1 of open ones it divides, ``(20 * h + 40) // (h + 2)``, where PyTorch
+    knows that it is 20.
     """
     x, dims = importer.retrieve_args(node)[:2]
     before = shape_of(x)
     if before is None or all(isinstance(extent, int) for extent in (*before, *dims)):
         return None
+    if -1 in [extent for extent in dims if isinstance(extent, int)]:
+        with contextlib.suppress(ValueError):  # no form of one of them
+            dims = known_shape(importer, node)
     return x if same_shape(before, list(dims)) else importer._emit_torch_reshape(x, dims)

@@ -160,3 +160,21 @@ def test_closed_extents_keep_their_operators():
     program = ts.load(Forms(), (torch.rand(1, 2, 9, 8),))
     x = torch.rand(1, 2, 9, 8)
     torch.testing.assert_close(ts.compile(program, config=CONFIG)(x), Forms()(x))
+
+
+def test_what_is_left_for_one_axis_is_known():
+    def rows(x):
+        batch, channels, height, width = x.shape
+        flat = x.permute(0, 2, 3, 1).reshape(batch * height, width, channels)
+        return torch.relu(flat).reshape(batch, height, width, -1)
+
+    model = nn.Sequential(nn.ZeroPad2d(1), Apply(rows), nn.Linear(20, 16), Apply(torch.tanh))
+    model.eval().requires_grad_(False)
+    shapes = ({2: Dim("h", min=1, max=33)},)
+    x = torch.randn(3, 20, 14, 19)
+    loaded = ts.load(model, (x,), dynamic_shapes=shapes)
+    assert "//" not in str(loaded.module)
+    library = ts.compile(model, (x,), dynamic_shapes=shapes, config=CONFIG)
+    for height in (1, 14, 33):
+        x = torch.randn(3, 20, height, 19)
+        torch.testing.assert_close(library(x), model(x), rtol=1e-5, atol=1e-5)

@@ -50,9 +50,11 @@ class ChannelAnalysis:
         return self.values.get(expr, expr)
 
     def treatment(self, expr: relax.Expr) -> str:
-        """Return how a bound expression treats channels; a single number has none."""
-        shape = shape_of(expr)
-        if not isinstance(expr, relax.Call) or not shape or not isinstance(shape[-1], int):
+        """Return how a bound expression treats channels; numbers and open axes have none."""
+        if not isinstance(expr, relax.Call):
+            return ""
+        shapes = [shape_of(x) for x in (expr, *expr.args[:1])]
+        if not shapes[0] or not all(isinstance(shape[-1], int) for shape in shapes if shape):
             return ""
         return treatment_of(expr, self.value)
 
