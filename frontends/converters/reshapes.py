@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any
 
 import torch
 
-from tvm_sparse.frontends.converters.extents import shape_of as known_shape
 from tvm_sparse.frontends.converters.operators import converter
 from tvm_sparse.passes.graph.rewrite import same_shape, shape_of
 
@@ -24,7 +22,7 @@ def _reshape(importer: Any, node: torch.fx.Node) -> Any | None:
     before = shape_of(x)
     if before is None or all(isinstance(extent, int) for extent in (*before, *dims)):
         return None
-    if -1 in [extent for extent in dims if isinstance(extent, int)]:
-        with contextlib.suppress(ValueError):  # no form of one of them
-            dims = known_shape(importer, node)
+    left = node.meta["val"].shape
+    known = [isinstance(d, int) and d == -1 and isinstance(n, int) for d, n in zip(dims, left)]
+    dims = [n if is_known else d for is_known, d, n in zip(known, dims, left, strict=True)]
     return x if same_shape(before, list(dims)) else importer._emit_torch_reshape(x, dims)
