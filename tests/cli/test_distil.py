@@ -11,7 +11,7 @@ from tvm_sparse.cli.calibration import in_pieces
 
 @pytest.fixture
 def inputs(here):
-    x = np.random.default_rng(0).standard_normal((96, 64)).astype(np.float32)
+    x = np.random.default_rng(0).standard_normal((100, 64)).astype(np.float32)
     np.save("x.npy", x)
     return x
 

@@ -10,7 +10,7 @@ import typer
 
 from tvm_sparse.base.progress import bars
 from tvm_sparse.cli import console, outputs, tables
-from tvm_sparse.cli.calibration import arrays, as_tensors, in_pieces
+from tvm_sparse.cli.calibration import Calibration, arrays, as_tensors, in_pieces
 from tvm_sparse.cli.options import (
     Debug,
     FileOrFactory,
@@ -38,14 +38,6 @@ Teacher = Annotated[
         help="The dense model: an .onnx file where SOURCE is one, else its .safetensors weights.",
     ),
 ]
-Inputs = Annotated[
-    list[Path],
-    typer.Option(
-        "--calibration",
-        metavar="FILE",
-        help="Inputs: a .npy file, or an .npz file with an array for each input by its name.",
-    ),
-]
 Seconds = Annotated[float | None, typer.Option(min=0, help=f"How long it learns. [{USUAL:.0f}]")]
 Steps = Annotated[int | None, typer.Option(min=0, help="Steps at most, a batch each.")]
 BatchSize = Annotated[
@@ -61,7 +53,7 @@ def distil_command(
     source: FileOrFactory,
     *,
     teacher: Teacher,
-    data: Inputs,
+    calibration: Calibration,
     output: WeightsOutput,
     weights: Weights = None,
     seconds: Seconds = None,
@@ -82,7 +74,7 @@ def distil_command(
         file = is_onnx(source, weights)
         outputs.check_new_file(output, ".onnx" if file else ".safetensors", force=force)
         given = _files if file else _modules
-        student, dense, batches = given(source, weights, teacher, in_pieces(arrays(data), batch))
+        student, dense, batches = given(source, weights, teacher, arrays(calibration), batch)
         together = max(1, batch // max(map(_samples, batches)))
         if seconds is None and steps is None:
             seconds = USUAL
@@ -124,25 +116,31 @@ def _samples(batch: Any) -> int:
     return max((len(x) for x in tensors if x.ndim), default=1)
 
 
-def _files(source: str, _: Path | None, teacher: Path, batches: list[Any]) -> Given:
-    """Return two ONNX files as modules, and the batches as they take them."""
+def _files(source: str, _: Path | None, teacher: Path, batches: list[Any], size: int) -> Given:
+    """Return two ONNX files as modules, and batches of ``size``, or of that which the file has."""
     from tvm_sparse.frontends.onnx.trainable import OnnxModule
     from tvm_sparse.onnx_files.calibration import checked
+    from tvm_sparse.onnx_files.extents import fixed_extent
 
     if teacher.suffix != ".onnx":
         raise typer.BadParameter("not an .onnx file", param_hint="--teacher")
     student, dense = OnnxModule(source), OnnxModule(teacher)
+    shapes = (value.type.tensor_type.shape.dim for value in student.document.proto.graph.input)
+    if not any(fixed_extent(dims[0]) for dims in shapes if dims):
+        batches = in_pieces(batches, size)
     return student, dense, [as_tensors(batch) for batch in checked(student.document, batches)]
 
 
-def _modules(source: str, weights: Path | None, teacher: Path, batches: list[Any]) -> Given:
-    """Return what a factory makes with two files of weights, and the batches as it takes them."""
+def _modules(
+    source: str, weights: Path | None, teacher: Path, batches: list[Any], size: int
+) -> Given:
+    """Return what a factory makes with two files of weights, and batches of ``size``."""
     from tvm_sparse.frontends.files.safetensors import load_factory
 
     if weights is None:
         raise typer.BadParameter("the pruned weights", param_hint="--weights")
     student, dense = load_factory(source, weights), load_factory(source, teacher)
-    return student.eval(), dense.eval(), [as_tensors(batch) for batch in batches]
+    return student.eval(), dense.eval(), [as_tensors(batch) for batch in in_pieces(batches, size)]
 
 
 def _trained(student: Any, dense: Any, batches: list[Any], steps: int | None, **given: Any) -> Any:
