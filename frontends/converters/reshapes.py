@@ -22,7 +22,6 @@ def _reshape(importer: Any, node: torch.fx.Node) -> Any | None:
     before = shape_of(x)
     if before is None or all(isinstance(extent, int) for extent in (*before, *dims)):
         return None
-    left = node.meta["val"].shape
-    known = [isinstance(d, int) and d == -1 and isinstance(n, int) for d, n in zip(dims, left)]
-    dims = [n if is_known else d for is_known, d, n in zip(known, dims, left, strict=True)]
+    sides = zip(dims, node.meta["val"].shape, strict=True)
+    dims = [n if isinstance(d, int) and isinstance(n, int) else d for d, n in sides]
     return x if same_shape(before, list(dims)) else importer._emit_torch_reshape(x, dims)

@@ -154,22 +154,20 @@ def source_of(
     """Give what ``compile`` takes for ``network``: with ``activations``, its layers in bytes.
 
     The second is a program that computes what a module does in bytes; its shapes are fixed. A
-    network of an ONNX file is written to a file, which is gone afterwards.
+    network of an ONNX file in bytes is written to a file, which is gone afterwards.
     """
+    if activations is None:
+        yield network, None
+        return
     if not isinstance(network, OnnxNetwork):
-        if activations is None:
-            yield network, None
-        else:
-            exported = quantize(network, batches, activations=activations)
-            yield exported, exported.module()
+        exported = quantize(network, batches, activations=activations)
+        yield exported, exported.module()
         return
     with tempfile.TemporaryDirectory() as directory:
-        path = Path(directory) / "model.onnx"
-        network.save(path)
-        if activations is not None:
-            arrays = [{name: to_array(x) for name, x in batch.items()} for batch in batches]
-            floats, path = path, path.with_name("bytes.onnx")
-            quantize_onnx(str(floats), arrays, activations=activations, output=path)
+        floats, path = (Path(directory) / f"{name}.onnx" for name in ("model", "bytes"))
+        network.save(floats)
+        arrays = [{name: to_array(x) for name, x in batch.items()} for batch in batches]
+        quantize_onnx(str(floats), arrays, activations=activations, output=path)
         yield str(path), None
 
 
