@@ -12,11 +12,12 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
-import os
 import resource
 import time
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
+
+from benchmarks.harness.threads import limit_threads
 
 BALANCED = "75 %, balanced"
 """Zeros as many in each bank of 16 columns, where a layer has so many."""
@@ -27,8 +28,7 @@ LEVELS = ("dense", "75 %", BALANCED)
 
 def main() -> None:
     options = _arguments()
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TVM_NUM_THREADS"):
-        os.environ[name] = "1"
+    limit_threads(1)
     from benchmarks.harness.common import RESULTS
 
     path = RESULTS / "compile_times.jsonl"

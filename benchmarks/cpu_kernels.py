@@ -18,16 +18,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 from typing import Any
+
+from benchmarks.harness.threads import limit_threads
 
 QUICK = "linear 128x1024 to 1024", "conv 3x3 14x14, 256 to 256", "depthwise 3x3 14x14, 576"
 
 
 def main() -> None:
     options = _arguments()
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TVM_NUM_THREADS"):
-        os.environ[name] = str(options.threads)
+    limit_threads(options.threads)
     import torch
 
     from benchmarks.cases.kernel_cases import patterns

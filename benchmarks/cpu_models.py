@@ -19,12 +19,13 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import os
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+
+from benchmarks.harness.threads import limit_threads
 
 TOLERANCE = 2e-4
 ROUNDED = 1.25
@@ -37,8 +38,7 @@ give the same bytes twice: on one input onnxruntime's optimised DenseNet has 0.9
 
 def main() -> None:
     options = _arguments()
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TVM_NUM_THREADS"):
-        os.environ[name] = str(options.threads)
+    limit_threads(options.threads)
     from benchmarks.cases.model_programs import Options, prepare
 
     for network in options.networks:

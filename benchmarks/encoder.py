@@ -12,7 +12,6 @@ of sentences that nothing was calibrated with; zeros come from one pass without 
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import warnings
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.harness import common
+from benchmarks.harness.threads import limit_threads
 
 TOKENS, BATCHES = (16, 64, 256), (1, 32)
 CALIBRATION, TEST = 256, 128
@@ -29,8 +29,7 @@ ZEROS = (0.5, 0.75)
 
 def main() -> None:
     options = _arguments()
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TVM_NUM_THREADS"):
-        os.environ[name] = "1"
+    limit_threads(1)
     warnings.simplefilter("ignore")
     options.folder.mkdir(parents=True, exist_ok=True)
     sys.path.insert(0, "examples")

@@ -18,6 +18,8 @@ import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from benchmarks.harness.threads import limit_threads
+
 TOLERANCE = 2e-4
 SPARSITY = 0.75
 
@@ -26,8 +28,7 @@ Program = Callable[[], Any]
 
 def main() -> None:
     options = _arguments()
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TVM_NUM_THREADS"):
-        os.environ[name] = "1"
+    limit_threads(1)
     from benchmarks.cases.layer_cases import contractions
     from benchmarks.cases.other_cases import others
     from benchmarks.harness.common import RESULTS

@@ -13,20 +13,20 @@ import argparse
 import copy
 import json
 import multiprocessing
-import os
 import resource
 import time
 import traceback
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
+from benchmarks.harness.threads import limit_threads
+
 TOLERANCE = 2e-4
 
 
 def main() -> None:
     options = _arguments()
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TVM_NUM_THREADS"):
-        os.environ[name] = "1"
+    limit_threads(1)
     from benchmarks.cases.zoo_networks import NETWORKS
     from benchmarks.harness.common import RESULTS
 

@@ -18,12 +18,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from benchmarks.harness.threads import limit_threads
 
 TOLERANCE = {"float32": 1e-4, "int8": 5e-2}
 """Largest relative error. Of bytes, a rounding that falls to the other side is one step."""
@@ -40,8 +41,7 @@ CLOCKS = {
 
 def main() -> None:
     options = _arguments()
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TVM_NUM_THREADS"):
-        os.environ[name] = str(options.threads)
+    limit_threads(options.threads)
     import torch
 
     from benchmarks.harness.common import environment, load, save

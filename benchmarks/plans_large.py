@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import resource
 import subprocess
 import sys
 import time
 from typing import Any
+
+from benchmarks.harness.threads import limit_threads
 
 NAME = "plans_large"
 NETWORKS = ("resnet50", "bert_base")
@@ -32,8 +33,7 @@ def main() -> None:
     parser.add_argument("--networks", nargs="*", default=list(NETWORKS), choices=NETWORKS)
     parser.add_argument("--one", choices=NETWORKS, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    for variable in ("TVM_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ[variable] = "1"
+    limit_threads(1)
     if arguments.one:
         print(json.dumps(measured(arguments.one)))
         return

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -32,6 +31,7 @@ import numpy as np
 from benchmarks.cases.trained_files import FILES, SEED, TEST, Call, TrainedFile
 from benchmarks.harness import common
 from benchmarks.harness.packages import unpacked
+from benchmarks.harness.threads import limit_threads
 
 NAME = "real_models"
 PUBLISHED, INT8 = "published", "int8"
@@ -49,8 +49,7 @@ Program = Callable[[dict[str, np.ndarray]], list[np.ndarray]]
 
 def main() -> None:
     options = _arguments()
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TVM_NUM_THREADS"):
-        os.environ[name] = "1"
+    limit_threads(1)
     warnings.simplefilter("ignore")
     here = common.environment(1)
     rows = {row["model"]: row for row in common.load(NAME).get("rows", [])}

@@ -33,6 +33,7 @@ import tvm_sparse as ts
 from benchmarks.cases.modules.base import Data, TrainedModule, places_of
 from benchmarks.cases.trained_modules import MODULES
 from benchmarks.harness import common
+from benchmarks.harness.threads import limit_threads
 from benchmarks.peers.model_runtimes import OPENERS, write_onnx, write_quantized
 from benchmarks.peers.open_files import RUNTIMES
 
@@ -55,6 +56,7 @@ Facts = dict[str, Any]
 
 def main() -> None:
     options = _arguments()
+    limit_threads(1)
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     here = common.environment(1)

@@ -27,6 +27,7 @@ from typing import Any
 from benchmarks.cases import synthetic_data as made
 from benchmarks.cases.trained_files import FILES
 from benchmarks.harness import common
+from benchmarks.harness.threads import limit_threads
 
 NAME = "text_reader"
 PAGES, SIZES, SEED = 8, ((480, 640), (800, 600), (320, 900)), 3
@@ -52,8 +53,7 @@ def main() -> None:
     if options.worker:
         _work(options.worker, json.loads(options.files))
         return
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TVM_NUM_THREADS"):
-        os.environ[name] = "1"
+    limit_threads(1)
     os.environ["XDG_CACHE_HOME"] = str(options.folder.resolve() / "cache")
     draw = random.Random(SEED)
     pages = [made.page(draw, *SIZES[i % len(SIZES)]) for i in range(PAGES)]

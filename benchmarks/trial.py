@@ -14,11 +14,12 @@ import argparse
 import copy
 import json
 import multiprocessing
-import os
 import signal
 import time
 import warnings
 from typing import Any
+
+from benchmarks.harness.threads import limit_threads
 
 MODES = ("dense", "pruned", "int8", "open")
 TOLERANCE = {"dense": 5e-4, "pruned": 5e-4, "open": 5e-4, "int8": 1.5}
@@ -27,8 +28,7 @@ TOLERANCE = {"dense": 5e-4, "pruned": 5e-4, "open": 5e-4, "int8": 1.5}
 
 def main() -> None:
     options = _arguments()
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TVM_NUM_THREADS"):
-        os.environ[name] = "1"
+    limit_threads(1)
     from benchmarks.cases.trial_names import NAMES
     from benchmarks.harness.common import RESULTS
 

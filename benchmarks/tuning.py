@@ -20,6 +20,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from benchmarks.harness.threads import limit_threads
+
 TOLERANCE = 2e-4
 SHIPPED = 0.95
 """Ratio to the default below which a record is worth shipping."""
@@ -32,8 +34,7 @@ KEEP = {"75 %": 4, "87.5 %": 2, "93.75 %": 1}
 
 def main() -> None:
     options = _arguments()
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TVM_NUM_THREADS"):
-        os.environ[name] = str(options.threads)
+    limit_threads(options.threads)
     from benchmarks.harness.common import load, save
 
     rows = load("tuning").get("rows", [])

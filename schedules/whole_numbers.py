@@ -6,7 +6,7 @@ from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm import tirx
+from tvm import s_tir, tirx
 from tvm.sym import Analyzer, ConstIntBound
 
 from tvm_sparse.schedules.blocks import map_functions, nodes
@@ -25,31 +25,57 @@ def whole_numbers(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Return ``func`` whose loop variables are divided by open extents as C divides.
 
     before: ``floordiv(floormod(i, b * n), n)`` --> after: ``truncdiv(truncmod(i, b * n), n)``
+    before: ``floordiv(min(i * 16 + 3, n * h - 1), h)`` --> after: ``truncdiv(min(...), h)``
 
     Loops begin at zero, and one over no steps divides nothing, so both are the same. TVM does not
     know the sign of an extent: it would ask for it in each division, and each place of a tensor
     with borders has several of them, one in the other. Simplifying such places took minutes, and
-    half of the time in which machine code was made.
+    most of the time in which machine code was made.
     """
     found = [node for kind in (tirx.FloorMod, tirx.FloorDiv) for node in nodes(func.body, kind)]
     if all(isinstance(node.b, tirx.IntImm) for node in found):
         return func
-    counted = {loop.loop_var for loop in nodes(func.body, tirx.For) if _is_zero(loop.min)}
-    extents = _Extents(func)
-
-    def whole(value: Any) -> bool:
-        if isinstance(value, tirx.FloorMod | tirx.FloorDiv | tirx.Mod | tirx.Div):
-            return whole(value.a)
-        return isinstance(value, tirx.Var) and value in counted
+    numbers = _Numbers(func)
 
     def truncated(node: Any, operator: Any) -> Any:
-        plain = not isinstance(node.b, tirx.IntImm) and whole(node.a) and extents.has(node.b)
-        return operator(node.a, node.b) if plain else node
+        open_divisor = not isinstance(node.b, tirx.IntImm) and numbers.extents.has(node.b)
+        return operator(node.a, node.b) if open_divisor and numbers.has(node.a) else node
 
     body = func.body
     for kind, operator in ((tirx.FloorMod, tirx.truncmod), (tirx.FloorDiv, tirx.truncdiv)):
         body = tvm_ffi.structural_map(body, (kind, lambda n, op=operator: truncated(n, op)))
     return tirx.PrimFunc(func.params, body, func.ret_type, attrs=func.attrs)
+
+
+class _Numbers:
+    """What is never negative: variables of loops and blocks, and what is computed from them."""
+
+    def __init__(self, func: tirx.PrimFunc) -> None:
+        loops = [(loop.loop_var, loop.min) for loop in nodes(func.body, tirx.For)]
+        axes = [axis for block in nodes(func.body, s_tir.SBlock) for axis in block.iter_vars]
+        counted = [*loops, *((axis.var, axis.dom.min) for axis in axes)]
+        self.counted = {variable for variable, first in counted if _is_zero(first)}
+        self.extents = _Extents(func)
+
+    def has(self, value: Any) -> bool:
+        """Whether ``value`` is never negative where a loop makes a step."""
+        match value:
+            case tirx.Var():
+                return value in self.counted or self.extents.has(value)
+            case tirx.IntImm():
+                return int(value) >= 0
+            case tirx.FloorMod() | tirx.FloorDiv() | tirx.Mod() | tirx.Div():
+                return self.has(value.a) and self.extents.has(value.b)
+            case tirx.Add() | tirx.Mul():
+                return self.has(value.a) and self.has(value.b)
+            case tirx.Min():
+                return all(self.has(x) or self._is_last(x) for x in (value.a, value.b))
+        return False
+
+    def _is_last(self, value: Any) -> bool:
+        """Whether ``value`` is the last number of what a loop counts, so that there is one."""
+        one = isinstance(value, tirx.Sub) and isinstance(value.b, tirx.IntImm) and int(value.b) == 1
+        return one and self.extents.has(value.a)
 
 
 class _Extents:

@@ -34,12 +34,14 @@ def test_places_are_divided_as_c_divides():
     assert by_extents(func, tirx.Div) and by_extents(func, tirx.Mod)
 
 
-def divided(divisor):
-    """Quotients of a loop's numbers by what ``divisor`` makes of an open extent."""
+def divided(divisor=lambda n: n, dividend=lambda r, n: r):
+    """Quotients of what is made of a loop's numbers by what is made of an open extent."""
     rows = tirx.Var("rows", "int64")
     x = te.placeholder((rows,), "float32", "X")
-    y = te.compute(x.shape, lambda r: x[r] + (r // divisor(rows)).astype("float32"))
-    return without_blocks(te.create_prim_func([x, y]))
+    y = te.compute(
+        x.shape, lambda r: x[r] + (dividend(r, rows) // divisor(rows)).astype("float32")
+    )
+    return te.create_prim_func([x, y])
 
 
 def without_blocks(func):
@@ -62,9 +64,31 @@ def without_blocks(func):
     ],
 )
 def test_signs_of_divisors_are_known(divisor, never_negative):
-    func = divided(divisor)
+    func = without_blocks(divided(divisor))
     found = by_extents(whole_numbers(func), tirx.Div)
     assert bool(found) == never_negative
+
+
+@pytest.mark.parametrize("blocks", [True, False])
+@pytest.mark.parametrize(
+    ("dividend", "never_negative"),
+    [
+        (lambda r, n: r * 16 + 3, True),
+        (lambda r, n: tirx.min(r * 16 + 3, n - 1), True),
+        (lambda r, n: tirx.min(r * 16 + 3, n * n - 1) // n % n, True),
+        (lambda r, n: tirx.min(r, n - 2), False),
+        (lambda r, n: n - 1 - r, False),
+        (lambda r, n: r + (n - 1), False),
+        (lambda r, n: r * -1, False),
+        (lambda r, n: r // (n - 3), False),
+        (lambda r, n: tirx.max(r - 3, n - 5), False),
+    ],
+)
+def test_signs_of_dividends_are_known(dividend, never_negative, blocks):
+    func = divided(dividend=dividend)
+    func = func if blocks else without_blocks(func)
+    left = by_extents(whole_numbers(func), tirx.FloorDiv, tirx.FloorMod)
+    assert bool(left) != never_negative
 
 
 def test_a_shape_is_never_negative():

@@ -19,8 +19,12 @@ from tvm_sparse.selection.break_even import curve
 from tvm_sparse.selection.decisions import DENSE, Decision
 
 ROUNDS, RUNS = 8, 2
-"""Turns of each network, and its runs in a turn. The least time counts: what else runs on the
-machine makes times longer, never shorter."""
+"""Turns of each network at least, and its runs in a turn. The least time counts: what else runs on
+the machine makes times longer, never shorter."""
+
+MORE_ROUNDS, SETTLED = 120, 0.01
+"""Turns at most, while the last :data:`ROUNDS` of them still found a network faster by so much: a
+program that ran beside it has ended."""
 
 BETWEEN = 1.0
 """Microseconds between two kernels at most. Where other programs share the cores, whole runs are
@@ -54,8 +58,13 @@ class Taken:
 def measured(libraries: Sequence[Library], inputs: Sequence[Any]) -> list[Taken]:
     """Return what each of ``libraries``, which run here, takes on ``inputs``; they run in turns."""
     kernels = [np.full(len(library.kernels), np.inf) for library in libraries]
-    whole = [np.inf] * len(libraries)
-    for _ in range(ROUNDS):
+    whole = np.full(len(libraries), np.inf)
+    settled = whole.copy()
+    for turn in range(MORE_ROUNDS):
+        if turn and turn % ROUNDS == 0:
+            if (whole >= (1 - SETTLED) * settled).all():
+                break
+            settled = whole.copy()
         for i, library in enumerate(libraries):
             found, us = timed(library, inputs, RUNS)
             kernels[i] = np.minimum(kernels[i], [kernel.us for kernel in found])

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.gpu.queue.step import Piece, Plan, Row
+from benchmarks.harness.threads import limit_threads
 
 NETWORKS, PRECISIONS, THREADS = ("resnet50", "bert_base"), ("float32", "int8"), (16, 8, 4)
 LEVELS = ("dense", "75 %", "87.5 %")
@@ -57,8 +58,7 @@ def _measured(network: str, threads: int, precision: str) -> Iterator[Row]:
 
 def main(network: str, threads: int, precision: str, place: Path) -> None:
     """Print the row of a network, compiled for ``threads`` by the cost model."""
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TVM_NUM_THREADS"):
-        os.environ[name] = str(threads)
+    limit_threads(threads)
     os.environ["TVM_BIND_THREADS"] = "0"
     import torch
 
