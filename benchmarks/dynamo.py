@@ -1,6 +1,6 @@
 """``torch.compile`` with our backend beside eager PyTorch and inductor, in one process, in turns.
 
-    TVM_NUM_THREADS=1 python -m benchmarks.dynamo
+    python -m benchmarks.dynamo
 
 A first run fills the caches of all three; times are those of a run with warm caches.
 """
@@ -18,6 +18,7 @@ from torch import nn
 
 import tvm_sparse as ts
 from benchmarks.harness import common
+from benchmarks.harness.threads import limit_threads
 from tests import zoo
 from tvm_sparse.patterns.balanced import Balanced
 
@@ -101,6 +102,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=15)
     options = parser.parse_args()
+    limit_threads(1)
     torch.set_num_threads(1)
     rows = []
     for pruned in (False, True):

@@ -1,7 +1,7 @@
 """Models as users have them, through ``torch.compile`` and ``ts.compile``: errors and times.
 
-    TVM_NUM_THREADS=1 python -m benchmarks.model_zoo                       # all
-    TVM_NUM_THREADS=1 python -m benchmarks.model_zoo --names BERT "U-Net"  # some
+    python -m benchmarks.model_zoo                       # all
+    python -m benchmarks.model_zoo --names BERT "U-Net"  # some
 
 Rows go to ``results/model_zoo.json``; a model measured again replaces its rows. Errors are against
 eager PyTorch in float64. Kernels are chosen by the cost model.
@@ -24,6 +24,7 @@ import tvm_sparse as ts
 from benchmarks.cases.zoo_models import MODELS, model_of
 from benchmarks.dynamo import prune
 from benchmarks.harness import common
+from benchmarks.harness.threads import limit_threads
 from tvm_sparse.schedules.kernel import GENERIC, Kernel
 
 TOLERANCE = 2e-4
@@ -34,6 +35,7 @@ WEIGHTS = ("dense", "pruned")
 def main() -> None:
     """Measure the models and save their rows."""
     options = _arguments()
+    limit_threads(1)
     torch.set_num_threads(1)
     saved = common.load("model_zoo").get("rows", [])
     rows = {(row["model"], row["weights"]): row for row in saved}

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 import tvm_sparse as ts
 from benchmarks.harness.common import environment, interleaved, relative_error, save
+from benchmarks.harness.threads import limit_threads
 from benchmarks.one_shot import LEVELS, PATTERNS, is_whole, loaded
 from examples import sentences
 from tvm_sparse_runtime import load
@@ -109,6 +110,7 @@ def main() -> None:
     parser.add_argument("--place", type=Path, default=Path("/tmp/tvm-sparse-minilm"))
     parser.add_argument("--rounds", type=int, default=15)
     arguments = parser.parse_args()
+    limit_threads(1)
     torch.set_num_threads(1)
     if arguments.step != "time":
         prepare(arguments.place)

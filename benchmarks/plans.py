@@ -25,6 +25,7 @@ from torch import Tensor, nn
 
 import tvm_sparse as ts
 from benchmarks.harness.common import environment, load, save
+from benchmarks.harness.threads import limit_threads
 from tvm_sparse.planning.plan import Plan
 from tvm_sparse.planning.stitching import drop_of, outputs
 from tvm_sparse.planning.timing import latency_us
@@ -268,9 +269,10 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--models", nargs="*", default=list(CASES), choices=list(CASES))
-    parser.add_argument("--threads", type=int, default=1, help="TVM_NUM_THREADS of this run")
+    parser.add_argument("--threads", type=int, default=1, help="threads of all libraries")
     parser.add_argument("--quick", action="store_true", help="take drops from the tables")
     arguments = parser.parse_args()
+    limit_threads(arguments.threads)
     torch.set_num_threads(arguments.threads)
     for name in arguments.models:
         found = run(name, arguments.threads, in_a_hurry=arguments.quick)

@@ -1,8 +1,8 @@
 """Which networks of timm, torchvision and transformers ts.compile takes, right, and how fast.
 
-    TVM_NUM_THREADS=1 python -m benchmarks.trial --source timm --mode pruned
-    TVM_NUM_THREADS=1 python -m benchmarks.trial --source torchvision --names r3d_18 --mode int8
-    TVM_NUM_THREADS=1 python -m benchmarks.trial --source transformers --mode open
+    python -m benchmarks.trial --source timm --mode pruned
+    python -m benchmarks.trial --source torchvision --names r3d_18 --mode int8
+    python -m benchmarks.trial --source transformers --mode open
 
 Rows go to ``results/trial.jsonl``, one a network and mode; a network tried again replaces its row.
 Each network has a process of its own, so that one that crashes or hangs is a row, too.
