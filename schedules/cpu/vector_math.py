@@ -85,9 +85,7 @@ def _lowering(name: str, function: Callable[..., Any]) -> Callable[[Any], Any]:
 def _may_be_ours(call: Any) -> bool:
     if not _active.get() or not str(call.ty.dtype).startswith(FLOAT_SUMS):
         return False
-    if call.op.name == REMAINDER and not rounds_once(tvm.target.Target.current()):
-        return False
-    return not any(map(_has_branch, call.args))
+    return call.op.name != REMAINDER or rounds_once(tvm.target.Target.current())
 
 
 def _is_small(call: Any) -> bool:
@@ -151,13 +149,6 @@ def _plain(call: Any) -> Any:
 
 def _lane(vector: Any, lane: int) -> Any:
     return tirx.Shuffle([vector], [tirx.const(lane, "int32")])
-
-
-def _has_branch(operand: Any) -> bool:
-    """Whether ``operand`` reads only under a condition: what is bound is read in any case."""
-    found: list[Any] = []
-    tvm_ffi.structural_walk(operand, (tvm.ir.Call, found.append))
-    return any(_name(call) == "tirx.if_then_else" for call in found)
 
 
 def _has_outer(operand: Any) -> bool:

@@ -123,14 +123,24 @@ def test_functions_of_functions(nest):
     np.testing.assert_allclose(built(1, value, x), exact(x.astype(np.float64)), rtol=1e-5)
 
 
-def test_what_is_read_under_a_condition_alone_is_not_read_before():
-    x = np.linspace(0.5, 2, 64).astype(np.float32)
+FAR = 1 << 40
+"""Elements behind an array, where there is no memory."""
+
+
+@pytest.mark.parametrize("name", [*ONE_OPERAND, "exp", "erf", "tanh", "sigmoid", "fmod", "pow"])
+def test_what_is_read_under_a_condition_alone_is_not_read_before(name):
+    x = np.linspace(1.5, 2, 64).astype(np.float32)
     inputs = te.placeholder((64,), "float32", "X")
+    more = [tirx.const(2, "float32")] * (name in ("fmod", "pow"))
 
-    def value(i):
-        ahead = tirx.if_then_else(i < 63, inputs[i + 1], tirx.const(1, "float32"))
-        return call("log")(call("log")(ahead + tirx.const(1, "float32")))
+    def values(read):
+        return te.compute((64,), lambda i: call(name)(call("sin")(read(i)), *more), "Y")
 
-    func = te.create_prim_func([inputs, te.compute((64,), value, "Y")])
-    wanted = np.log(np.log(np.append(x[1:], 1).astype(np.float64) + 1))
-    np.testing.assert_allclose(run(func, [x], x.shape), wanted, rtol=1e-4, atol=1e-6)
+    def ahead(i):
+        place = tirx.if_then_else(i < 63, i + 1, i + FAR)
+        return tirx.if_then_else(i < 63, inputs[place], tirx.const(1, "float32"))
+
+    found = run(te.create_prim_func([inputs, values(ahead)]), [x], x.shape)
+    plain = te.create_prim_func([inputs, values(lambda i: inputs[i])])
+    wanted = run(plain, [np.append(x[1:], np.float32(1))], x.shape)
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
