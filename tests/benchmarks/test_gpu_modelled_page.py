@@ -59,12 +59,29 @@ def test_the_grid_has_counts_and_times_before_and_today():
     assert f"| N=16 | 50.0 | 40.1 | 20.0 | 21.0 | {cells}" in text
 
 
-def test_cells_of_hopper_stand_beside_what_was_foretold():
+def test_cells_of_hopper_stand_beside_what_was_foretold_and_measured():
     about = {"pattern": "2:4", "zeros": 0.5, "kernel": "wgmma", "foretold_us": 31.0}
-    rows = [{**about, "rows": 16, "us": 38.0}, {**about, "rows": 64, "us": 39.0}]
-    text = "\n".join(gpu_modelled_page.lines(None, {"rows": rows}, None, None))
-    assert "are 1 of 2; the others are bold" in text
-    assert "| 2:4 | 50% | 38.0 / 31.0 wgmma | **39.0** / 31.0 wgmma |" in text
+    first = {**about, "rows": 16, "us": 38.0, "measured_us": 40.0}
+    second = {**about, "rows": 64, "us": 39.0, "measured_us": 31.0}
+    third = {**about, "rows": 256, "us": 39.0, "measured_us": None}
+    text = "\n".join(gpu_modelled_page.lines(None, {"rows": [first, second, third]}, None, None))
+    assert "are 1 of 3; the others are bold" in text
+    assert "| 2:4 | 50% | 38.0 / 31.0 (40.0) wgmma | **39.0** / 31.0 (31.0) wgmma |" in text
+    assert "Of these 2 cells the model is within 25 % of\n1. What" in text
+    assert "too little: 1 measured times" in text
+
+
+def test_the_model_is_near_what_was_measured():
+    content = json.loads((ROOT / "benchmarks/results/gpu_modelled_hopper.json").read_text())
+    taken = modelled_hopper.measured()
+    known = []
+    for row in content["rows"]:
+        key = (row["pattern"], row["zeros"], row["rows"], row["kernel"])
+        assert row["measured_us"] == taken.get(key)
+        known += [row["us"] / row["measured_us"]] if key in taken else []
+    limit = gpu_modelled_page.NEAR
+    assert len(known) > 40
+    assert sum(1 / limit <= off <= limit for off in known) > 0.95 * len(known)
 
 
 def test_the_compiler_takes_what_the_committed_cells_say():

@@ -38,9 +38,7 @@ def divided(divisor=lambda n: n, dividend=lambda r, n: r):
     """Quotients of what is made of a loop's numbers by what is made of an open extent."""
     rows = tirx.Var("rows", "int64")
     x = te.placeholder((rows,), "float32", "X")
-    y = te.compute(
-        x.shape, lambda r: x[r] + (dividend(r, rows) // divisor(rows)).astype("float32")
-    )
+    y = te.compute(x.shape, lambda r: x[r] + (dividend(r, rows) // divisor(rows)).astype("float32"))
     return te.create_prim_func([x, y])
 
 

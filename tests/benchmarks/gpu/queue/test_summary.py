@@ -1,3 +1,8 @@
+from pathlib import Path
+
+from benchmarks.gpu.queue import summary as module
+from benchmarks.gpu.queue.background import Background
+from benchmarks.gpu.queue.steps import steps
 from benchmarks.gpu.queue.summary import LINES, summary
 from tests.benchmarks.gpu.queue.chip import Clock, piece, queue, step
 
@@ -38,3 +43,11 @@ def test_what_was_kept_and_what_was_not_begun_is_said(tmp_path):
     assert "time over: run it again to go on" in text
     assert "s (0.0 of 10 min): 2 as before" in text
     assert "t (0.0 of 10 min): not begun" in text
+
+
+def test_the_example_has_every_step():
+    text = Path(module.__file__).with_name("example.txt").read_text(encoding="utf-8")
+    _, last = text.rsplit("summary.txt:", 1)
+    told = [line.partition(" (")[0] for line in last.splitlines() if " min): " in line]
+    assert told == [step.name for step in steps(Background("", workers=0, ptx=False))]
+    assert "not begun" not in last
