@@ -130,5 +130,7 @@ class ApplySchedules:
             self.report(name.name_hint, found[1] if found else written)
             if found:
                 scheduled = single_bindings(found[0].mod["main"])
+                if "global_symbol" not in func.attrs:  # TVM keeps what has one, called or not
+                    scheduled = scheduled.without_attr("global_symbol")
                 result[name] = scheduled.with_attr(SCHEDULED, True)
         return result

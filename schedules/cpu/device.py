@@ -22,6 +22,7 @@ from tvm_sparse.schedules.cpu.stack_variables import StackVariables
 from tvm_sparse.schedules.cpu.vector_math import vector_math
 from tvm_sparse.schedules.device import Device
 from tvm_sparse.schedules.exact_indices import ExactIndices
+from tvm_sparse.schedules.flat_places import FlatPlaces
 from tvm_sparse.schedules.hoisted_inits import HoistInits
 from tvm_sparse.schedules.known_numbers import KnownNumbers
 from tvm_sparse.schedules.opaque_bounds import OpaqueBounds
@@ -40,6 +41,7 @@ def _after_scheduling(target: Target) -> list[Any]:
         *([RoundDirectly()] if machine.rounds else []),
         PackBytes(machine.pack, machine.table),
         FetchAhead(machine.caches),
+        FlatPlaces(),
         ExactIndices(),
         OpaqueBounds(),
         BindFactors(),

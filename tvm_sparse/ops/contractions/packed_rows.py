@@ -99,7 +99,8 @@ class PackedRows:
 
     def loads(self, x: tirx.Buffer, first: Any, high: int, tap: Any, columns: Any) -> list[Any]:
         """Return ``columns`` of what a tap meets in the ``high`` output rows from ``first`` on."""
-        c, viewed, taps = self.c, self.engine.view(x), unravel(tap, self.c.taps)
+        c, viewed, one = self.c, self.engine.view(x), math.prod(self.c.taps) == 1
+        taps = [tirx.const(0, "int64") for _ in c.taps] if one else unravel(tap, c.taps)
         rows = [first + i for i in range(high)]
         if self._ragged():
             rows = [tirx.min(n, self.rows - 1) for n in rows]
