@@ -26,4 +26,4 @@ class SlowKernelWarning(UserWarning):
 
 
 class WidenedBytesWarning(UserWarning):
-    """Layers of a quantized model multiply wider numbers: the target has no operators of bytes."""
+    """Something quantized multiplies wider numbers: the target has no operators of its bytes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
@@ -75,7 +76,8 @@ def explain_command(
         rows: list[bench.Row] = []
         missing: dict[str, str] = {}
         made_for = parse_target(target)
-        with bars() as progress:
+        with warnings.catch_warnings(), bars() as progress:
+            warnings.simplefilter("ignore", ts.errors.WidenedBytesWarning)  # the text has it
             model = load_model(
                 source, target=target, shapes=shape, files=input, weights=weights, bounds=bound
             )
@@ -87,7 +89,8 @@ def explain_command(
                 race = bench.Race(source, ours, weights, threads, place)
                 (run,) = race.runs(input, None)
                 rows, missing = bench.raced(race, run, ROUNDS, place.int8, progress)
-        _show(advice, rows, missing, json, ranges=library.ranges)
+        in_floats = list(library.decisions.in_floats.phrases())
+        _show(advice, rows, missing, json, ranges=library.ranges, in_floats=in_floats)
 
 
 def _show(
@@ -97,13 +100,15 @@ def _show(
     json: bool,
     *,
     ranges: Sequence[str],
+    in_floats: Sequence[str],
 ) -> None:
     if json:
-        found: dict[str, Any] = {"layers": [layer.to_json() for layer in advice], "ranges": ranges}
+        layers = [layer.to_json() for layer in advice]
+        found: dict[str, Any] = {"layers": layers, "ranges": ranges, "in_floats": in_floats}
         console.show_json(found | {"whole": [asdict(row) for row in rows], "missing": missing})
         return
     console.show(tables.table(COLUMNS, [_cells(layer) for layer in advice]))
-    for phrase in ranges:
+    for phrase in (*ranges, *in_floats):
         console.show(phrase)
     for layer in advice:
         console.show(f"{layer.layer}: {layer.chosen}, {layer.reason}")

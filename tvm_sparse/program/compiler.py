@@ -116,7 +116,8 @@ def compile(
         A kernel without an operator of ours takes more than a tenth of the time. It is measured
         where there is one and the configuration lets measure.
     WidenedBytesWarning
-        Layers of a quantized model multiply wider numbers, as the target has no operators of bytes.
+        Layers or products of a quantized model multiply wider numbers, as the target has no
+        operators of bytes for them: one warning for each kind.
     """
     config = config or Config()
     config = config if precision is None else replace(config, precision=precision)
@@ -158,8 +159,8 @@ def library_of(  # noqa: PLR0917 (what a compilation depends on)
     for one, program, resolved in zip(libraries, programs, targets, strict=True):
         for phrase in one.slow if config.measure else ():
             warnings.warn(phrase, SlowKernelWarning, stacklevel=4)
-        if widened := one.decisions.told_of_floats():
-            warnings.warn(widened, WidenedBytesWarning, stacklevel=4)
+        for phrase in one.decisions.in_floats.phrases():
+            warnings.warn(phrase, WidenedBytesWarning, stacklevel=4)
         if config.precision != Config.precision:
             one.decisions.rounding = _rounding(one, program.model, resolved, config, examples)
     return library

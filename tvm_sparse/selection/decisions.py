@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 from tvm_sparse.base.markup import html_table
+from tvm_sparse.selection.in_floats import InFloats
 from tvm_sparse_runtime.libraries import LIBRARIES
 
 if TYPE_CHECKING:
@@ -19,9 +20,6 @@ DENSE = (
     *(chosen for chosen, library in LIBRARIES.items() if library.kind == "dense"),
 )
 """Names of the candidates that do not care for zeros."""
-
-_NAMED = 3
-"""Layers that a phrase names."""
 
 ON_REQUEST = "compiled dense on request (sparse=False)"
 """Why a layer's zeros are not looked at."""
@@ -95,10 +93,10 @@ class Decisions:
     item); times of layers are those of one part. ``costs`` says which costs the models of a CPU
     were made of. ``masks`` are corners of the masks by layer, ``studied`` further candidates with
     their modelled times. ``histories`` are the searches behind tuned kernels. ``rounding`` is there
-    where the user asked for another precision. ``in_floats`` are the quantized
-    layers that multiply no bytes, as the target has no operators of them. ``own_us`` are the
-    modelled times of our own kernels for layers that a library was chosen for; ``stored_for`` are
-    the libraries whose layers were given back, but have their weights as they want them.
+    where the user asked for another precision. ``in_floats`` is what is quantized and multiplies
+    no bytes, as the target has no operators of them. ``own_us`` are the modelled times of our own
+    kernels for layers that a library was chosen for; ``stored_for`` are the libraries whose layers
+    were given back, but have their weights as they want them.
     """
 
     records: list[Decision] = field(default_factory=list)
@@ -109,7 +107,7 @@ class Decisions:
     studied: dict[str, Studied] = field(default_factory=dict)
     histories: list[History] = field(default_factory=list)
     rounding: Rounding | None = None
-    in_floats: list[str] = field(default_factory=list)
+    in_floats: InFloats = field(default_factory=InFloats)
     own_us: dict[str, float] = field(default_factory=dict)
     stored_for: dict[str, str] = field(default_factory=dict)
 
@@ -147,15 +145,7 @@ class Decisions:
             told = f"{asked} {library.kind} by {library.name} where it is there"
             phrases += [told] if asked else []
         phrases += [] if self.rounding is None else [self.rounding.phrase()]
-        return "; ".join(filter(None, [*phrases, self.told_of_floats()]))
-
-    def told_of_floats(self) -> str:
-        """Return which quantized layers multiply no bytes; empty if none does."""
-        if not self.in_floats:
-            return ""
-        named = ", ".join(self.in_floats[:_NAMED])
-        named += f" and {more} more" if (more := len(self.in_floats) - _NAMED) > 0 else ""
-        return f"quantized, but no product of bytes, which this target has no operators of: {named}"
+        return "; ".join(filter(None, [*phrases, *self.in_floats.phrases()]))
 
     def _gain(self) -> str:
         sparse = [d for d in self.records if d.chosen not in DENSE]

@@ -30,10 +30,10 @@ def byte_product(rewriter: Rewriter, call: relax.Call, target: Target) -> Any | 
 
     Where the model itself multiplies bytes less what means zero, the result is their sums.
     """
-    whole = str(call.ty.dtype) == INTEGER_SUMS
-    left, right = ((_steps_of if whole else meaning_of)(rewriter, operand) for operand in call.args)
-    if left is None or right is None:
+    operands = byte_operands(rewriter, call)
+    if operands is None:
         return None
+    left, right = operands
     product = _product(left, right)
     view = seen(rewriter, right.bytes)
     if product is None or view is None or not supported(product.contraction.numerics, target):
@@ -54,10 +54,21 @@ def byte_product(rewriter: Rewriter, call: relax.Call, target: Target) -> Any | 
     totals = [_total(rewriter, left.bytes, -1)] if centre.of_rows else []
     totals += [_total(rewriter, right.bytes, -2)] if centre.of_columns else []
     single = np.dtype(FLOAT_SUMS).type
+    whole = str(call.ty.dtype) == INTEGER_SUMS
     factor = None if whole else float(single(left.scale.scale) * single(right.scale.scale))
     return rewriter.builder_.call_te(
         lambda s, *t: centre.meant(s, factor, *t), sums, *totals, primfunc_name_hint="meant"
     )
+
+
+def byte_operands(rewriter: Rewriter, call: relax.Call) -> tuple[Meaning, Meaning] | None:
+    """Return the bytes that both operands of ``call`` mean; ``None`` if one of them means none.
+
+    Where the result is whole, a step of bytes means one.
+    """
+    of = _steps_of if str(call.ty.dtype) == INTEGER_SUMS else meaning_of
+    left, right = (of(rewriter, operand) for operand in call.args)
+    return None if left is None or right is None else (left, right)
 
 
 def _steps_of(rewriter: Rewriter, expr: Any) -> Meaning | None:

@@ -52,6 +52,7 @@ from tvm_sparse.passes.lower.channels_first import before_transpositions, first_
 from tvm_sparse.passes.lower.products import LAYOUTS, constant_operands
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.choose import Chooser
+from tvm_sparse.selection.in_floats import Kind
 from tvm_sparse.selection.layer import Layer
 
 OPERATORS = ("matmul", *CONVOLUTIONS)
@@ -76,7 +77,7 @@ class _Lower:
 
     def __init__(self, chooser: Chooser, can: Abilities, mod: tvm.IRModule) -> None:
         self.chooser, self.can = chooser, can
-        self.products = can.products(chooser.target, count_uses(mod["main"]))
+        self.products = can.products(chooser, count_uses(mod["main"]))
         self.turned = before_transpositions(mod) if can.channels_first else {}
         self.planes: set[str] = set()
         self.choices: dict[tuple[str, str], list[tuple[np.ndarray, Candidate, list[Any]]]] = {}
@@ -226,12 +227,11 @@ class _Lower:
         if isinstance(found, Integers) and not lacks:
             return found
         if found:
-            reason = "no operators of bytes in groups on this target" if lacks else found
+            reason = Kind.GROUPS.reason if lacks else found
             said = f"{call.ty.dtype}, though its input is quantized: {reason}"
             self.chooser.notes.add(name, said)
-            target = self.chooser.target
-            if lacks or not any(supported(numerics, target) for numerics in INTEGERS):
-                self.chooser.decisions.in_floats.append(name)
+        if lacks:
+            self.chooser.decisions.in_floats.note(Kind.GROUPS, name)
         return None
 
     def _emit(self, rewriter: Rewriter, call: relax.Call, weight: Any, layer: Layer, x: Any) -> Any:

@@ -14,7 +14,7 @@ from tvm_sparse.base.numerics import Numerics
 from tvm_sparse.machine.engine.registry import supported, supported_singly
 from tvm_sparse.ops.contractions.batch_matmul import View, batch_matmul
 from tvm_sparse.ops.cuda.product import product
-from tvm_sparse.passes.bytes.byte_products import byte_product
+from tvm_sparse.passes.bytes.byte_products import byte_operands, byte_product
 from tvm_sparse.passes.canonical.left_products import MATRIX
 from tvm_sparse.passes.graph.computed_extents import with_extents
 from tvm_sparse.passes.graph.convolution import numerics_of
@@ -29,7 +29,9 @@ from tvm_sparse.passes.graph.rewrite import (
 from tvm_sparse.passes.graph.views import Names, Seen, Shape, named, seen, step_of, whole
 from tvm_sparse.passes.shrink.group_products import ZEROS
 from tvm_sparse.passes.shrink.unfold_lines import MOST_COLUMNS
+from tvm_sparse.selection.choose import Chooser
 from tvm_sparse.selection.cuda.product_choice import product_tile
+from tvm_sparse.selection.in_floats import Kind
 
 LAYOUTS = ("reshape", "permute_dims")
 """What a product of two activations does while it stores, where nothing else reads its result."""
@@ -42,14 +44,25 @@ Made: TypeAlias = tuple[Views, Numerics, Names]
 
 
 class Products:
-    """The products of two activations of one function, lowered for ``target``, a CPU."""
+    """The products of two activations of one function, lowered for the target, a CPU."""
 
-    def __init__(self, target: tvm.target.Target, uses: dict[Any, int]) -> None:
-        self.target = target
-        self.uses = uses
+    in_floats = Kind.OPEN_PRODUCTS
+    """What quantized ones are that multiply no bytes."""
+
+    def __init__(self, chooser: Chooser, uses: dict[Any, int]) -> None:
+        self.target, self.uses = chooser.target, uses
+        self.note = chooser.decisions.in_floats.note
         self.made: dict[tvm.ir.GlobalVar, Made] = {}
 
     def lower(self, rewriter: Rewriter, call: relax.Call) -> Any | None:
+        """Lower a product of two activations, of their bytes where they are quantized."""
+        if (integers := self.of_bytes(rewriter, call)) is not None:
+            return integers
+        if byte_operands(rewriter, call) is not None:
+            self.note(self.in_floats, " by ".join(map(_extents, call.args)))
+        return self._of_numbers(rewriter, call)
+
+    def _of_numbers(self, rewriter: Rewriter, call: relax.Call) -> Any | None:
         """Lower a product of two activations; transposes before it are read in place."""
         output = tuple(shape_of(call) or ())
         views = (seen(rewriter, x, symbols=True, quotients=False) for x in call.args)
@@ -58,15 +71,12 @@ class Products:
         if left is None or right is None or not output or least < MATRIX:
             return None
         shapes = [output, *left[0].shapes, *right[0].shapes]
-        static = all(isinstance(extent, int) for shape in shapes for extent in shape)
         names: Names = []
-        if not static:
+        if not all(isinstance(extent, int) for shape in shapes for extent in shape):
             found = named(output, left, right) or named(output, *map(whole, call.args))
             if found is None:
                 return None
             output, (left, right), names = found
-        if static and (integers := self.of_bytes(rewriter, call)) is not None:
-            return integers
         return self.of_views(rewriter, call, (left, right), output, names)
 
     def of_bytes(self, rewriter: Rewriter, call: relax.Call) -> Any | None:
@@ -119,6 +129,8 @@ class Products:
 class TiledProducts(Products):
     """The same for a GPU: its thread blocks compute tiles."""
 
+    in_floats = Kind.PRODUCTS
+
     def of_bytes(self, rewriter: Rewriter, call: relax.Call) -> Any | None:
         """Leave bytes to what they mean."""
         return None
@@ -141,6 +153,11 @@ class TiledProducts(Products):
             return None
         func = with_extents(product(left[0], right[0], tuple(lead), numerics, tile), names)
         return call_function(rewriter, func, [left[1], right[1]], call.ty, "matmul")
+
+
+def _extents(operand: Any) -> str:
+    extents = shape_of(operand) or ()
+    return "x".join(str(extent) if isinstance(extent, int) else "?" for extent in extents)
 
 
 def constant_operands(
