@@ -65,6 +65,9 @@ FUSION = "op_pattern"
 ELEMENT_WISE = 0
 """Relax's ``kElemWise``: may be fused behind what makes its operand."""
 
+INJECTIVE = 2
+"""Relax's ``kInjective``: element-wise functions may be fused around the function, sums may not."""
+
 REDUCTION = 3
 """Relax's ``kCommReduce``: element-wise producers may be fused before the function."""
 

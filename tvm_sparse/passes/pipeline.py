@@ -18,6 +18,7 @@ from tvm_sparse.passes.canonical.flush_denormals import FlushDenormals
 from tvm_sparse.passes.canonical.fold_batch_norm import FoldBatchNorm
 from tvm_sparse.passes.canonical.fold_constants import FoldConstants
 from tvm_sparse.passes.canonical.hoist_elementwise import HoistElementwise
+from tvm_sparse.passes.canonical.pad_convolutions import PadConvolutions
 from tvm_sparse.passes.canonical.pool_first import PoolFirst
 from tvm_sparse.passes.canonical.simplify import Simplify
 from tvm_sparse.passes.canonical.sink_permutes import SinkPermutes
@@ -41,6 +42,7 @@ def canonicalise(weights: Mapping[str, np.ndarray], inputs: int) -> list[Pass]:
         TransposedConvolution(),
         FoldConstants(),
         FoldBatchNorm(),
+        PadConvolutions(),
         PoolFirst(),
         ChannelsLast(),
         Simplify(),

@@ -9,7 +9,7 @@ import tvm
 from tvm import relax, te, tirx, topi
 
 from tvm_sparse.ops.bytes.halves import by_bits
-from tvm_sparse.ops.marks import PADDING
+from tvm_sparse.ops.marks import FUSION, INJECTIVE, PADDING
 from tvm_sparse.passes.graph.rewrite import Rewriter, op_name
 
 
@@ -34,7 +34,7 @@ def pad(rewriter: Rewriter, x: Any, padding: tuple[int, ...]) -> Any:
         lambda t: by_bits(t, define),
         x,
         primfunc_name_hint="pad",
-        primfunc_attrs={PADDING: [*padding]},
+        primfunc_attrs={PADDING: [*padding], FUSION: INJECTIVE},
     )
 
 
