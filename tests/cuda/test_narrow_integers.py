@@ -43,6 +43,7 @@ def computed(model, x):
 
 
 @needs_nvrtc
+@pytest.mark.filterwarnings("ignore::tvm_sparse.errors.WidenedBytesWarning")
 @pytest.mark.parametrize("rows", [19, 20])
 def test_bytes_that_nobody_stores_wrap(rows):
     """C adds up bytes in 32 bits: -3 steps and a zero point of 120 would be 373, not 117."""

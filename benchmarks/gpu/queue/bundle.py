@@ -37,8 +37,12 @@ CODE = ("nvidia-nvfatbin", "nvidia-cuda-crt", "nvidia-cuda-cccl")
 """Of the extra ``cuda``: PyTorch brings the rest."""
 
 TVM = "apache-tvm"
-SOURCES = {("tvm", folder) for folder in ("3rdparty", "src", "web")}
-"""Folders of TVM's package that nothing reads which runs."""
+UNREAD = re.compile(
+    r"tvm/(3rdparty|src|web)/|tvm_ffi/lib/libtvm_ffi_testing\.so"
+    r"|nvidia/\w+/include/cccl/(cub|thrust)/|(.*/)?__pycache__/"
+)
+"""Files of packages that nothing reads which runs: of the headers beside CUDA's, which NVRTC reads,
+our kernels include some of ``cuda`` and ``nv``."""
 
 UNPACK = """\
 # Sourced in the project's root on the GPU machine: puts the parts together, sets PYTHONPATH.
@@ -148,7 +152,7 @@ def _packages(cache: Path) -> Path:
     """Return the archive of TVM and what else is needed, made anew if a version has changed."""
     wanted = requirements()
     staged, archive, stamp = cache / "site", cache / "site.tar.xz", cache / "site.txt"
-    text = "\n".join([*wanted, importlib.metadata.version(TVM)])
+    text = "\n".join([*wanted, importlib.metadata.version(TVM), UNREAD.pattern])
     if archive.exists() and stamp.exists() and stamp.read_text() == text:
         return archive
     shutil.rmtree(staged, ignore_errors=True)
@@ -158,7 +162,8 @@ def _packages(cache: Path) -> Path:
     platforms = [word for platform in PLATFORMS for word in ("--platform", platform)]
     _pip("install", *target, *foreign, *platforms, *wanted)
     _copy_tvm(staged)
-    files = [path for path in staged.rglob("*") if path.is_file()]
+    found = [path for path in staged.rglob("*") if path.is_file()]
+    files = [path for path in found if not UNREAD.match(path.relative_to(staged).as_posix())]
     tell(f"compressing {sum(path.stat().st_size for path in files) / 2**20:.0f} MB of packages")
     _archive(archive, staged, files, preset=9)
     stamp.write_text(text)
@@ -186,8 +191,7 @@ def _copy_tvm(staged: Path) -> None:
     """Copy TVM as it is installed: its wheel fits any Python; its metadata says so."""
     distribution = importlib.metadata.distribution(TVM)
     for file in distribution.files or ():
-        parts = file.parts
-        if "__pycache__" in parts or ".." in parts or parts[:2] in SOURCES:
+        if ".." in file.parts or UNREAD.match(file.as_posix()):
             continue
         source = Path(str(distribution.locate_file(file)))
         if source.is_file():

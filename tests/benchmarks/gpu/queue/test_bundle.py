@@ -93,6 +93,23 @@ def test_tvm_is_copied_with_its_metadata(tmp_path, monkeypatch):
     assert not any(name.startswith("tvm/3rdparty/") or "__pycache__" in name for name in found)
 
 
+def test_what_nothing_reads_stays_here(tmp_path, monkeypatch):
+    read = ("tvm/lib/libtvm_compiler.so", "nvidia/cu13/include/cccl/cuda/std/cstdint", "a.py")
+    unread = ("nvidia/cu13/include/cccl/cub/cub.cuh", "tvm_ffi/lib/libtvm_ffi_testing.so")
+
+    def install(*arguments):
+        place = Path(arguments[arguments.index("--target") + 1])
+        for name in (*read, *unread):
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            (place / name).write_text("x")
+
+    monkeypatch.setattr(bundle, "_pip", install)
+    monkeypatch.setattr(bundle, "_copy_tvm", lambda staged: None)
+    monkeypatch.setattr(bundle, "requirements", lambda: ["a==1"])
+    with lzma.open(bundle._packages(tmp_path)) as file, tarfile.open(fileobj=file) as members:
+        assert members.getnames() == sorted(read)
+
+
 def test_archives_open_elsewhere(tmp_path):
     path = archive(tmp_path / "x.tar.xz", {"a/b": 5})
     with lzma.open(path) as file, tarfile.open(fileobj=file) as members:
