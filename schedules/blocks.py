@@ -204,39 +204,6 @@ def nodes(body: Any, wanted: type) -> list[Any]:
     return found
 
 
-def isolate(sch: s_tir.Schedule, anchor: BlockRV, keep: tuple[str, ...] = ()) -> Any:
-    """Leave one block behind ``anchor`` that stores its result, and return that block.
-
-    A consumer with another domain (a broadcast that enlarges it, a padding) is not pulled into
-    the anchor's tile: the chain is cut before it, and where several blocks that are too much to
-    repeat read one. Blocks before the anchor are inlined into it, except ``keep``.
-    """
-    name, behind = sch.get(anchor).name_hint, downstream(sch, anchor)
-    cut = [
-        sch.get(q).name_hint
-        for q in behind
-        if any(domain(sch, q) != domain(sch, c) for c in sch.get_consumers(q))
-    ]
-    kept = (name, *keep, *cut)
-    if any(len(sch.get_consumers(q)) > 1 for q in behind):
-        kept = (*kept, *_stores_of_forks(sch, (name, *keep), kept))
-    inline(sch, keep=kept)
-    (epilogue,) = sch.get_consumers(anchor)
-    return epilogue
-
-
-def _stores_of_forks(
-    sch: s_tir.Schedule, blocks: tuple[str, ...], kept: tuple[str, ...]
-) -> list[str]:
-    """Return what stores the results of ``blocks`` that several would read, all others inlined."""
-    trial = sch.copy()
-    inline(trial, keep=kept)
-    names = {sch.get(block).name_hint for block in all_blocks(sch)}.intersection(blocks)
-    forks = [name for name in names if len(trial.get_consumers(trial.get_sblock(name))) > 1]
-    stores = [store for name in forks for store in sch.get_consumers(sch.get_sblock(name))]
-    return [sch.get(store).name_hint for store in stores]
-
-
 def downstream(sch: s_tir.Schedule, block: BlockRV) -> list[Any]:
     """Return the blocks that read what ``block`` wrote, directly or through others."""
     found: dict[str, Any] = {}

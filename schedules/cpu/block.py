@@ -17,6 +17,7 @@ from tvm_sparse.schedules.blocks import BlockRV, LoopRV
 from tvm_sparse.schedules.cpu import cores, simd
 from tvm_sparse.schedules.cpu.order import images_first
 from tvm_sparse.schedules.cpu.overlap_tiles import overlap
+from tvm_sparse.schedules.isolate import isolate
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.schedules.sampling import choose, near_and_far
 
@@ -76,7 +77,7 @@ class BlockRule(ScheduleRule):
             return None
         axis = int(sch.get(anchor).annotations[ROWS])
         flops = b.flops(sch, anchor) * LANES
-        epilogue = b.isolate(sch, anchor)
+        epilogue = isolate(sch, anchor)
         *lead, slot, member, entry, step = sch.get_loops(anchor)
         lanes = int(sch.get(anchor).writes[0].region[-1].extent)
         extent, vectors = b.extent(sch, lead[axis]), b.extent(sch, member)

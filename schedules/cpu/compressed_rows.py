@@ -13,6 +13,7 @@ from tvm_sparse.ops.contractions.packed_rows import VECTORS
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.blocks import LoopRV
 from tvm_sparse.schedules.cpu import cores, simd
+from tvm_sparse.schedules.isolate import isolate
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.schedules.sampling import choose, near_and_far
 
@@ -39,7 +40,7 @@ class CompressedRowsRule(ScheduleRule):
         weights = math.prod(int(r.extent) for r in sch.get(contract).reads[1].region)
         flops = 2.0 * weights * vectors * LANES * (tiles or 1)
         features = b.extent(sch, sch.get_loops(turn)[1]) * LANES // row_tiles
-        epilogue = b.isolate(sch, turn, keep=("pack", "contract"))
+        epilogue = isolate(sch, turn, keep=("pack", "contract"))
         b.number_rows(sch, epilogue)
         rows, out = sch.get_loops(epilogue)
         partial = b.extent(sch, rows) != (tiles or 0) * vectors * LANES

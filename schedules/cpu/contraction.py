@@ -23,6 +23,7 @@ from tvm_sparse.schedules.cpu.overlap_tiles import overlap
 from tvm_sparse.schedules.cpu.register_tile import sampled_tile
 from tvm_sparse.schedules.cpu.tile_walk import default_walk
 from tvm_sparse.schedules.cpu.versions import Made, versions
+from tvm_sparse.schedules.isolate import isolate
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.schedules.sampling import choose, near_and_far
 
@@ -77,7 +78,7 @@ class ContractionRule(ScheduleRule):
         open_rows: int = 1,
     ) -> s_tir.Schedule:
         """Schedule the contraction ``anchor``, with tiles of as many rows as fit ``open_rows``."""
-        epilogue = b.isolate(sch, anchor, keep=(PACK, UNSEEN))
+        epilogue = isolate(sch, anchor, keep=(PACK, UNSEEN))
         if sch.get(epilogue).name_hint == UNSEEN:
             sch.reverse_compute_inline(*sch.get_consumers(epilogue))
         machine = machine_of(target)

@@ -17,6 +17,7 @@ from tvm_sparse.schedules.blocks import BlockRV, LoopRV
 from tvm_sparse.schedules.cpu import cores, simd
 from tvm_sparse.schedules.cpu.overlap_tiles import overlap
 from tvm_sparse.schedules.cpu.versions import versions
+from tvm_sparse.schedules.isolate import isolate
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.schedules.sampling import choose, near_and_far
 
@@ -82,7 +83,7 @@ class DepthwiseRule(ScheduleRule):
         operator, axis = str(annotations[OPERATOR]), int(annotations[ROWS])
         in_vectors = operator != "depthwise"
         flops = _flops(sch, anchor, axis, open_row) * (LANES if in_vectors else 1)
-        epilogue = b.isolate(sch, anchor)
+        epilogue = isolate(sch, anchor)
         loops = sch.get_loops(anchor)
         spatial = b.spatial_count(sch, anchor)
         first_channel = spatial - (2 if in_vectors else 1)

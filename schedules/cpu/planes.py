@@ -11,6 +11,7 @@ from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.contractions.packed_rows import VECTORS
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.cpu import cores, simd
+from tvm_sparse.schedules.isolate import isolate
 from tvm_sparse.schedules.rule import ScheduleRule
 
 WIDEST = 64
@@ -39,7 +40,7 @@ class PlanesRule(ScheduleRule):
         groups = b.extent(sch, sch.get_loops(pack)[0])
         weights = math.prod(int(r.extent) for r in sch.get(contract).reads[1].region)
         flops = 2.0 * weights * vectors * LANES * tiles
-        epilogue = b.isolate(sch, contract, keep=("pack",))
+        epilogue = isolate(sch, contract, keep=("pack",))
         image, features, *spatial = sch.get_loops(epilogue)
         group, row_tile, feature = sch.split(features, [groups, row_tiles // groups, None])
         order, span = [row_tile, feature, image, *spatial], vectors * LANES

@@ -10,6 +10,7 @@ from tvm_sparse.machine.vector import LANES, MOST_ACCUMULATORS
 from tvm_sparse.ops.contractions.packed_rows import PACK
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.cpu import cores, simd
+from tvm_sparse.schedules.isolate import isolate
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.schedules.sampling import choose, near_and_far
 
@@ -43,7 +44,7 @@ class SharedColumnsRule(ScheduleRule):
         flops = b.flops(sch, contract) * LANES
         (gather,), (turn,) = sch.get_producers(contract), sch.get_consumers(contract)
         (pack,) = sch.get_producers(gather)
-        epilogue = b.isolate(sch, turn, keep=(PACK, "gather", "contract"))
+        epilogue = isolate(sch, turn, keep=(PACK, "gather", "contract"))
         b.number_rows(sch, epilogue)
         tile, group, feature, entry = sch.get_loops(contract)
         alone = b.extent(sch, tile) == 1

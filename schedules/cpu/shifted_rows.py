@@ -12,6 +12,7 @@ from tvm_sparse.ops.contractions.shifted_rows import STRIPS
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.blocks import BlockRV, LoopRV
 from tvm_sparse.schedules.cpu import cores, simd
+from tvm_sparse.schedules.isolate import isolate
 from tvm_sparse.schedules.rule import ScheduleRule
 
 
@@ -38,7 +39,7 @@ class ShiftedRowsRule(ScheduleRule):
         weights = math.prod(int(r.extent) for r in sch.get(contract).reads[1].region)
         positions = int(sch.get(contract).reads[0].region[-1].extent)
         blocks = b.extent(sch, sch.get_loops(turn)[1]) // row_tiles
-        epilogue = b.isolate(sch, turn, keep=("pack", "contract"))
+        epilogue = isolate(sch, turn, keep=("pack", "contract"))
         *rows, out = sch.get_loops(epilogue)
         parts, rows = _parts(sch, rows, len(parts), strips)
         few = min(LANES, b.extent(sch, out))  # a single tile may have fewer features

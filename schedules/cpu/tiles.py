@@ -13,6 +13,7 @@ from tvm_sparse.ops.contractions.tile_nest import TILES
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.blocks import BlockRV, LoopRV
 from tvm_sparse.schedules.cpu import cores
+from tvm_sparse.schedules.isolate import isolate
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.schedules.variables import placed, uses
 
@@ -36,7 +37,7 @@ class TilesRule(ScheduleRule):
         contract = b.marked(sch, (TILES,))
         if contract is None:
             return None
-        epilogue = b.isolate(sch, contract)
+        epilogue = isolate(sch, contract)
         *rows, _, _ = sch.get(contract).writes[0].source.shape
         b.number_rows(sch, epilogue, rows)
         *lead, row, feature = sch.get_loops(contract)

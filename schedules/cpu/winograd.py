@@ -18,6 +18,7 @@ from tvm_sparse.schedules.cpu import cores, simd
 from tvm_sparse.schedules.cpu.overlap_tiles import overlap
 from tvm_sparse.schedules.cpu.register_tile import RegisterTile, default_tile, sampled_tile
 from tvm_sparse.schedules.cpu.slide import can_slide, factors, open_axes, patch_of, slid
+from tvm_sparse.schedules.isolate import isolate
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.schedules.sampling import choose
 
@@ -93,7 +94,7 @@ class WinogradRule(ScheduleRule):
 
 def _around(sch: s_tir.Schedule, anchor: BlockRV) -> tuple[BlockRV, BlockRV]:
     """Return what transforms the inputs of ``anchor``, and the one block left that stores."""
-    epilogue = b.isolate(sch, anchor, keep=(TRANSFORM,))
+    epilogue = isolate(sch, anchor, keep=(TRANSFORM,))
     (transform,) = [p for p in sch.get_producers(anchor) if sch.get(p).name_hint == TRANSFORM]
     return transform, epilogue
 

@@ -8,6 +8,7 @@ from tvm.target import Target
 from tvm_sparse.ops.marks import TILE
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.cuda import threads as t
+from tvm_sparse.schedules.isolate import isolate
 from tvm_sparse.schedules.rule import ScheduleRule
 
 THREADS = 192
@@ -27,7 +28,7 @@ class DepthwiseStripRule(ScheduleRule):
         if anchor is None:
             return None
         height, width = (int(e) for e in sch.get(anchor).annotations[TILE])
-        last = b.isolate(sch, anchor, keep=("stage_x",))
+        last = isolate(sch, anchor, keep=("stage_x",))
         batch, row, column, channel, *taps = sch.get_loops(anchor)
         stage = sch.get_sblock("stage_x")
         lanes = t.vector_width(sch, stage, b.extent(sch, channel))

@@ -11,6 +11,7 @@ from tvm_sparse.ops.marks import TILE, VECTOR
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.blocks import BlockRV, LoopRV
 from tvm_sparse.schedules.cuda import threads as t
+from tvm_sparse.schedules.isolate import isolate
 from tvm_sparse.schedules.rule import ScheduleRule
 
 OWN = ("load_x", "stage_x", "places", "weights")
@@ -31,7 +32,7 @@ class DepthwiseTapsLaneRule(ScheduleRule):
         if anchor is None:
             return None
         height, width, lanes = (int(e) for e in sch.get(anchor).annotations[TILE])
-        last = b.isolate(sch, anchor, keep=OWN)
+        last = isolate(sch, anchor, keep=OWN)
         batch, row, column, channel, slot = sch.get_loops(anchor)
         row, row_in = sch.split(row, [None, height])
         column, column_in = sch.split(column, [None, width])

@@ -22,6 +22,7 @@ from tvm_sparse.schedules.cuda.tile_tensor_core import (
     load_fragments,
     through_shared,
 )
+from tvm_sparse.schedules.isolate import isolate
 from tvm_sparse.schedules.rule import ScheduleRule
 
 WEIGHTS = COPIES[1]
@@ -57,7 +58,7 @@ class SeparableRule(ScheduleRule):
         anchor = b.marked(sch, ("tile_scalar", "tile_tensor_core"))
         rows, features, columns = (int(e) for e in sch.get(anchor).annotations[TILE])
         shape = Pieces(*(int(e) for e in sch.get(sch.get_sblock(STRIPS)).annotations[TILE]))
-        last = b.isolate(sch, anchor, keep=(WINDOW, SUMS, STRIPS, WEIGHTS, *FRAGMENTS))
+        last = isolate(sch, anchor, keep=(WINDOW, SUMS, STRIPS, WEIGHTS, *FRAGMENTS))
         if tensor_core := sch.get(last).name_hint == FRAGMENTS[2]:
             (last,) = sch.get_consumers(last)
         t.flatten_rows(sch, last)

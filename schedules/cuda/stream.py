@@ -20,6 +20,7 @@ from tvm_sparse.schedules.cuda.tile_limits import (
     MOST_THREADS,
     MOST_UNROLLED,
 )
+from tvm_sparse.schedules.isolate import isolate
 from tvm_sparse.schedules.rule import ScheduleRule
 from tvm_sparse.schedules.sampling import factors
 
@@ -64,7 +65,7 @@ class StreamRule(ScheduleRule):
             return None
         warps, rows = (int(e) for e in sch.get(total).annotations[TILE])
         held = rows * t.item_bytes(sch, sch.get_sblock("stage_w"))
-        last = b.isolate(sch, total, keep=OWN)
+        last = isolate(sch, total, keep=OWN)
         t.flatten_rows(sch, last)
         weight, row, lane = sch.get_loops(total)
         _, warps, rows = parts = factors(sch, weight, [warps, rows], tunable)

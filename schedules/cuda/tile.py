@@ -17,6 +17,7 @@ from tvm_sparse.schedules.blocks import LoopRV
 from tvm_sparse.schedules.cuda import threads as t
 from tvm_sparse.schedules.cuda.parts import add_parts
 from tvm_sparse.schedules.cuda.tile_limits import DEPTH, LIMIT
+from tvm_sparse.schedules.isolate import isolate
 from tvm_sparse.schedules.sampling import choose, factors
 
 STAGES = 4
@@ -69,7 +70,7 @@ def take_apart(func: tirx.PrimFunc, operator: str, own: tuple[str, ...] = ()) ->
     if anchor is None:
         return None
     rows, features, columns = (int(e) for e in sch.get(anchor).annotations[TILE])
-    sums, last = anchor, b.isolate(sch, anchor, keep=(*COPIES, DECODE, *own, PARTIAL, TOTAL))
+    sums, last = anchor, isolate(sch, anchor, keep=(*COPIES, DECODE, *own, PARTIAL, TOTAL))
     if own:
         sums, (last,) = last, sch.get_consumers(last)
     # Those of a batch are (item, row, feature), others (row, feature).
