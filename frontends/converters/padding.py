@@ -6,10 +6,10 @@ import functools
 from typing import Any
 
 import torch
-from tvm import te, tirx
+from tvm import relax, te, tirx
 
 from tvm_sparse.frontends.converters.extents import shape_of
-from tvm_sparse.frontends.converters.operators import called, converter
+from tvm_sparse.frontends.converters.operators import called, converter, emit
 
 
 @converter("constant_pad_nd.default", "pad.default")
@@ -31,8 +31,22 @@ def _padded(importer: Any, node: torch.fx.Node) -> Any | None:
     shape = shape_of(importer, node)
     extents = [int(n) if isinstance(n, tirx.IntImm) else n for n in (shape[i] for i in axes)]
     # As operands, so that an extent is one variable of the function.
-    bordered = functools.partial(_bordered, value, axes)
-    return called(importer, node, bordered, x, extents, [before[i] for i in axes])
+    operands = extents, [before[i] for i in axes]
+    if rank != len(_LAST) or not set(axes) <= {2, 3} or not _has_convolutions(node.graph):
+        return called(importer, node, functools.partial(_bordered, value, axes), x, *operands)
+    last = emit(importer, relax.op.permute_dims(x, _LAST))
+    padded = called(
+        importer, node, functools.partial(_bordered, value, [i - 1 for i in axes]), last, *operands
+    )
+    return emit(importer, relax.op.permute_dims(padded, _FIRST))
+
+
+_LAST, _FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
+"""Orders of axes: with channels last, as convolutions will have them, and back."""
+
+
+def _has_convolutions(graph: torch.fx.Graph) -> bool:
+    return any("conv" in str(node.target) for node in graph.nodes if node.op == "call_function")
 
 
 def _bordered(

@@ -77,6 +77,11 @@ def enlarged(x):
 
 JOINS = {
     "enlarged": (lambda x: last(enlarged(first(x))), 0),
+    "bordered": (lambda x: last(relax.op.nn.pad(first(x), [0, 0, 0, 0, 1, 2, 0, 3])), 0),
+    "bordered by numbers": (
+        lambda x: last(relax.op.nn.pad(first(x), [1, 0, 0, 2, 1, 2, 0, 3], "constant", 2.0)),
+        0,
+    ),
     "joined": (lambda x: last(relax.op.concat([enlarged(first(x)), enlarged(first(x))], 1)), 0),
     "beside": (
         lambda x: last(relax.op.exp(relax.op.concat([first(x), first(relax.op.exp(x))], 1))),

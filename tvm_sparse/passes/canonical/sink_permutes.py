@@ -100,29 +100,50 @@ def _source(operand: Any, axes: list[int], call: relax.Call) -> Any | None:
 def _through(rewriter: Rewriter, expr: Any, axes: list[int]) -> Any | None:
     """Return ``y`` with ``expr = permute_dims(y, axes)`` that needs no transposition, or ``None``.
 
-    Elements at known places and joins are the same in any order of axes: enlarged planes, and what
-    is joined with them, stay channels-last. They do not move down alone: a transposition of an
-    enlarged tensor takes longer than one of what it was.
+    Elements at known places, borders and joins are the same in any order of axes: enlarged planes,
+    and what is joined with them, stay channels-last. They do not move down alone: a transposition
+    of an enlarged tensor takes longer than one of what it was.
     """
     value = rewriter.resolve(expr)
     name = op_name(value)
     if name == "permute_dims":
         return value.args[0] if axes_of(value) == axes else None
-    if name == "take" and value.attrs.axis is not None:
-        places = rewriter.constant(value.args[1])
-        if places is None or len(places.ty.shape) != 1:
-            return None
-        inner = _through(rewriter, value.args[0], axes)
-        if inner is None:
-            return None
-        axis = axes[int(value.attrs.axis) % len(axes)]
-        return rewriter.emit(relax.op.take(inner, places, axis, str(value.attrs.mode)))
+    if name in _THROUGH:
+        return _THROUGH[name](rewriter, value, axes)
     fields = getattr(rewriter.resolve(value.args[0]), "fields", ()) if name == "concat" else ()
     found = [_through(rewriter, field, axes) for field in fields]
     if not found or None in found:
         return None
     axis = axes[int(value.attrs.axis or 0) % len(axes)]
     return rewriter.emit(relax.op.concat(found, axis))
+
+
+def _taken(rewriter: Rewriter, call: relax.Call, axes: list[int]) -> Any | None:
+    """Return elements at known places of one axis as :func:`_through` does."""
+    places = rewriter.constant(call.args[1])
+    if call.attrs.axis is None or places is None or len(places.ty.shape) != 1:
+        return None
+    inner = _through(rewriter, call.args[0], axes)
+    if inner is None:
+        return None
+    axis = axes[int(call.attrs.axis) % len(axes)]
+    return rewriter.emit(relax.op.take(inner, places, axis, str(call.attrs.mode)))
+
+
+def _bordered(rewriter: Rewriter, call: relax.Call, axes: list[int]) -> Any | None:
+    """Return a tensor with borders as :func:`_through` does: axis ``i`` is ``axes[i]`` of it."""
+    inner = _through(rewriter, call.args[0], axes)
+    if inner is None:
+        return None
+    given, widths = call.attrs, [0] * (2 * len(axes))
+    for i, axis in enumerate(axes):
+        widths[2 * axis : 2 * axis + 2] = [int(w) for w in given.pad_width[2 * i : 2 * i + 2]]
+    value = float(given.pad_value)
+    return rewriter.emit(relax.op.nn.pad(inner, widths, str(given.pad_mode), value))
+
+
+_THROUGH = {"take": _taken, "nn.pad": _bordered}
+"""By operator: what it is of the tensor before a transposition."""
 
 
 @tvm.transform.module_pass(opt_level=0, name="SinkPermutes")
