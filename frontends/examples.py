@@ -21,13 +21,26 @@ def check_examples(model: Model, args: Sequence[Any], kwargs: Mapping[str, Any])
     InputError
         There are more or fewer than it takes, or one has another shape or type.
     """
-    names = [spec.name for spec in model.inputs]
-    structure = model.structure or Structure(tuple((n, i) for i, n in enumerate(names)), 0)
     try:
-        given = structure.bind([plain(value) for value in args], plain(dict(kwargs)))
-        dims: dict[str, int] = {}
-        for spec, value in zip(model.inputs, given, strict=True):
-            accept(value, spec, dims)
+        _extents(model, args, kwargs)
     except TensorError as error:
         where = f"example {error.where}"
         raise InputError(where, error.found, error.expected, error.todo) from error
+
+
+def example_extents(model: Model, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, int]:
+    """Return the extents that example inputs have, by the names of the model's symbols."""
+    try:
+        return _extents(model, args, kwargs)
+    except TensorError:
+        return {}
+
+
+def _extents(model: Model, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, int]:
+    names = [spec.name for spec in model.inputs]
+    structure = model.structure or Structure(tuple((n, i) for i, n in enumerate(names)), 0)
+    given = structure.bind([plain(value) for value in args], plain(dict(kwargs)))
+    dims: dict[str, int] = {}
+    for spec, value in zip(model.inputs, given, strict=True):
+        accept(value, spec, dims)
+    return dims

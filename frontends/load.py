@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -71,20 +72,31 @@ def load(
     InputError
         The source cannot be used, with what to do about it.
     """
-    import torch
+    from tvm_sparse.frontends.examples import example_extents
 
-    part = part_of(outputs, constants)
     args, named = _arguments(example_inputs, kwargs)
     asked = Asked(args, named, dynamic_batch, dynamic_shapes, shapes or {}, dict(bounds or {}))
+    given = example_inputs is not None or kwargs is not None
+    model = _loaded(source, weights, part_of(outputs, constants), asked, given=given)
+    extents = example_extents(model, args, named) if given else {}
+    return replace(model, extents=extents) if extents else model
+
+
+def _loaded(
+    source: Any, weights: str | Path | None, part: Part, asked: Asked, *, given: bool
+) -> Model:
+    """Return the model of a source; ``given`` tells whether there are example inputs."""
+    import torch
+
     found = front_end(source)
     if found is not None and found.shaped is not None and asked and weights is None:
         return found.shaped(source, part, asked)
-    if shapes or bounds:
-        role = "shapes" if shapes else "bounds"
+    if asked.shapes or asked.bounds:
+        role = "shapes" if asked.shapes else "bounds"
         raise InputError(role, "are given for a source that has none by name", "an .onnx file")
     opened = open_source(source, weights, part)
     if isinstance(opened, torch.nn.Module):
-        if example_inputs is None and kwargs is None:
+        if not given:
             raise InputError(
                 f"model '{type(opened).__name__}'",
                 "comes without example inputs",
@@ -95,14 +107,14 @@ def load(
 
         return from_module(
             opened,
-            () if example_inputs is None else example_inputs,
-            kwargs,
-            dynamic_batch=dynamic_batch,
-            dynamic_shapes=dynamic_shapes,
+            asked.args,
+            asked.kwargs,
+            dynamic_batch=asked.dynamic_batch,
+            dynamic_shapes=asked.dynamic_shapes,
         )
-    if dynamic_batch or dynamic_shapes is not None:
+    if asked.dynamic_batch or asked.dynamic_shapes is not None:
         raise InputError(
-            "dynamic_batch" if dynamic_batch else "dynamic_shapes",
+            "dynamic_batch" if asked.dynamic_batch else "dynamic_shapes",
             "is set for a model that is exported already",
             expected="an nn.Module",
             todo="make the shapes dynamic in its export instead",
@@ -115,10 +127,10 @@ def load(
         from tvm_sparse.frontends.program.cuda_autocast import refuse_uncast
 
         refuse_uncast()
-    if example_inputs is not None or kwargs is not None:
+    if given:
         from tvm_sparse.frontends.examples import check_examples
 
-        check_examples(opened, args, named)
+        check_examples(opened, asked.args, asked.kwargs)
     return opened
 
 

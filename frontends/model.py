@@ -45,6 +45,8 @@ class Model:
         Why symbols have narrower ranges than was asked for, a phrase each.
     uncast
         Whether blocks of ``torch.autocast("cuda")`` cast nothing, since it was not imported for it.
+    extents
+        What symbols are in the example inputs: what suits these is chosen.
     """
 
     module: tvm.IRModule = field(repr=False)
@@ -56,6 +58,7 @@ class Model:
     notes: dict[str, str] = field(default_factory=dict, repr=False)
     ranges: tuple[str, ...] = field(default=(), repr=False)
     uncast: bool = field(default=False, repr=False)
+    extents: dict[str, int] = field(default_factory=dict, repr=False)
 
     @property
     def bounds(self) -> dict[str, tuple[int, int | None]]:

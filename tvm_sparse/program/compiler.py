@@ -207,7 +207,9 @@ def _compiled(
     if not resolved.timed_here:
         config = replace(config, measure=False)
     recorded = recorded_rules(resolved.target, database) if config.tuned else ()
-    chooser = Chooser(resolved.target, config, decisions, recorded, phases.step)
+    chooser = Chooser(
+        resolved.target, config, decisions, recorded, phases.step, extents=source.extents
+    )
     for layer, phrase in source.notes.items():
         chooser.notes.add(layer, phrase)
     with build_context(resolved.target):
@@ -256,7 +258,13 @@ def _lowered(mod: tvm.IRModule, chooser: Chooser) -> tuple[tvm.IRModule, Decisio
     changes = list(chooser.notes)[len(before) :]
     if not config.sparse or config.force or not worth_a_look(decisions, changes):
         return lowered, decisions
-    dense = Chooser(chooser.target, replace(config, sparse=False), Decisions(), chooser.first)
+    dense = Chooser(
+        chooser.target,
+        replace(config, sparse=False),
+        Decisions(),
+        chooser.first,
+        extents=chooser.extents,
+    )
     dense.notes = Notes(before)
     other = _run(pipeline.lower(dense), mod)
     found = all_dense(decisions, dense.decisions)

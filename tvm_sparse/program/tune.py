@@ -157,7 +157,14 @@ def tasks_of(
     """
     if not resolved.runs_here:
         config = replace(config, measure=False)
-    chooser = RememberingChooser(resolved.target, config, Decisions(), recorded, every=formats)
+    chooser = RememberingChooser(
+        resolved.target,
+        config,
+        Decisions(),
+        recorded,
+        every=formats,
+        extents=source.extents,
+    )
     with build_context(resolved.target):
         steps = pipeline.lowering(source.weights, len(source.inputs), chooser)
         lowered = tvm.transform.Sequential(steps)(source.module)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -74,7 +74,8 @@ class Chooser:
 
     ``notes`` are what earlier passes said of layers, for their reasons; ``widened`` the layers
     whose weights they gave zeros that the network does not multiply. Candidates are measured
-    with the schedules that the rules ``first`` have for them, or else with their default ones.
+    with the schedules that the rules ``first`` have for them, or else with their default ones, at
+    the ``extents`` that an example has, by the names of symbols.
     ``done`` is called whenever one more layer of the network is settled.
     """
 
@@ -85,9 +86,11 @@ class Chooser:
         decisions: Decisions,
         first: tuple[ScheduleRule, ...] = (),
         done: Callable[[], None] = lambda: None,
+        *,
+        extents: Mapping[str, int] | None = None,
     ) -> None:
         self.target, self.config, self.decisions = target, config, decisions
-        self.first, self.done = first, done
+        self.first, self.done, self.extents = first, done, dict(extents or {})
         if config.precision != Config.precision:
             require_products(config.precision, target)
         with fitted_costs(config.cache):

@@ -39,6 +39,7 @@ class Contraction:
     ``numerics`` are the types of input, weights, sums and output; ``zero_point`` is the input, an
     integer then, that means zero. ``guarded`` floats are not multiplied where a weight is zero: the
     network has none there, only what joined layers has, and zero times infinity is NaN.
+    ``examples`` are the extents of ``lead`` that the user's example has, if there is one.
     """
 
     lead: tuple[Extent, ...]
@@ -54,6 +55,7 @@ class Contraction:
     zero_point: int = 0
     groups: int = 1
     guarded: bool = False
+    examples: tuple[int, ...] = ()
 
     @property
     def dtype(self) -> str:
@@ -118,7 +120,12 @@ class Contraction:
 
     @property
     def typical_lead(self) -> tuple[int, ...]:
-        """The leading extents with numbers for symbols: :data:`OPEN_ROWS` for the last one."""
+        """The leading extents with numbers for symbols: an example's, or what is typical."""
+        if len(self.examples) == len(self.lead) and all(
+            not isinstance(extent, int) or extent == example
+            for extent, example in zip(self.lead, self.examples, strict=True)
+        ):
+            return self.examples
         spatial = len(self.lead) - len(self.taps)
         typical = [OPEN_HEIGHT if i >= max(spatial, 1) else 1 for i in range(len(self.lead))]
         lead = [e if isinstance(e, int) else n for e, n in zip(self.lead, typical, strict=True)]

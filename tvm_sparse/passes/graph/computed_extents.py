@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import tvm_ffi
 from tvm import tirx
+from tvm.sym import Analyzer
 
 from tvm_sparse.passes.graph.rewrite import same_extent
+from tvm_sparse.schedules.variables import placed
 
 
 def in_own_symbols(shape: Sequence[Any]) -> tuple[Any, ...]:
@@ -30,6 +32,23 @@ def in_own_symbols(shape: Sequence[Any]) -> tuple[Any, ...]:
         return tvm_ffi.structural_map(extent, (tirx.Var, lambda v: fresh.get(v, v)))
 
     return tuple(named(extent) for extent in shape)
+
+
+def at_extents(shape: Sequence[Any], known: Mapping[str, int]) -> tuple[int, ...]:
+    """Return the numbers that extents are where symbols are ``known``; none if one is not."""
+    found: list[int] = []
+    for extent in shape:
+        if isinstance(extent, int):
+            found.append(extent)
+            continue
+        symbols = tirx.analysis.undefined_vars(extent)
+        if any(symbol.name not in known for symbol in symbols):
+            return ()
+        value = Analyzer().simplify(placed(extent, {s: known[s.name] for s in symbols}))
+        if not isinstance(value, tirx.IntImm) or int(value) < 1:
+            return ()
+        found.append(int(value))
+    return tuple(found)
 
 
 def computed_extents(extents: Iterable[Any]) -> list[tuple[Any, tirx.Var]]:

@@ -26,7 +26,7 @@ from tvm_sparse.passes.bytes.quantized import (
 )
 from tvm_sparse.passes.bytes.weight_steps import Steps
 from tvm_sparse.passes.canonical.hoist_elementwise import HoistElementwise
-from tvm_sparse.passes.graph.computed_extents import in_own_symbols
+from tvm_sparse.passes.graph.computed_extents import at_extents, in_own_symbols
 from tvm_sparse.passes.graph.convolution import (
     CONVOLUTIONS,
     convolution,
@@ -120,15 +120,16 @@ class _Lower:
         numerics = FLOAT32 if integers else self._numerics(call, weight, "linear")
         if numerics is None:
             return None
-        contraction = Contraction(lead, columns, features, numerics=numerics)
+        examples = at_extents(x_shape[:-1], self.chooser.extents)
+        contraction = Contraction(lead, columns, features, numerics=numerics, examples=examples)
         matrix = integers.weight if integers else value.T
         layer = Layer(layer_name(weight), "linear", contraction, matrix)
         return self._emit(rewriter, call, weight, layer, integers or call.args[0])
 
     def _convolution(self, rewriter: Rewriter, call: relax.Call) -> Any | None:
-        weight = rewriter.constant(call.args[1])
+        weight, shape = rewriter.constant(call.args[1]), shape_of(call)
         name = op_name(call).removeprefix("nn.")
-        if weight is None or shape_of(call) is None:
+        if weight is None or shape is None:
             return self.can.computed_weights(rewriter, call, self.chooser.target)
         value, groups, rank = array_of(weight), int(call.attrs.groups), len(call.attrs.strides)
         integers = self._integers(rewriter, call, layer_name(weight), value)
@@ -145,6 +146,8 @@ class _Lower:
         contraction = convolution(call, x, value.shape, borders, guarded=widened, static=static)
         if contraction is None:
             return None
+        examples = at_extents(shape[:-1], self.chooser.extents)
+        contraction = replace(contraction, examples=examples)
         depthwise = contraction.depthwise
         if rank not in self.can.depthwise if depthwise else groups > 1 and not self.can.groups:
             reason = f"{groups} groups of {value.shape[-1]} channels: no operator of ours"
