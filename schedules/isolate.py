@@ -13,9 +13,9 @@ def isolate(sch: s_tir.Schedule, anchor: BlockRV, keep: tuple[str, ...] = ()) ->
     """Leave one block behind ``anchor`` that stores its result, and return that block.
 
     A consumer with another domain (a broadcast that enlarges it, a padding) is not pulled into
-    the anchor's tile: the chain is cut before it, where several blocks that are too much to
-    repeat read one, and where one reads what is too much to inline and does not come from the
-    anchor. Blocks before the anchor are inlined into it, except ``keep``.
+    the anchor's tile: the chain is cut before it. It is also cut where several blocks that are too
+    much to repeat read one, and where a chain of other inputs joins it that is too much to inline.
+    Blocks before the anchor are inlined into it, except ``keep``.
     """
     name = sch.get(anchor).name_hint
     kept_before = _stores_before_joins(sch, anchor, keep)

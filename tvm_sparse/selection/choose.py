@@ -74,8 +74,8 @@ class Chooser:
 
     ``notes`` are what earlier passes said of layers, for their reasons; ``widened`` the layers
     whose weights they gave zeros that the network does not multiply. Candidates are measured
-    with the schedules that the rules ``first`` have for them, or else with their default ones, at
-    the ``extents`` that an example has, by the names of symbols.
+    with the schedules that the rules ``first`` have for them, or else with their default ones.
+    ``extents`` are those of an example, by the names of symbols.
     ``done`` is called whenever one more layer of the network is settled.
     """
 
