@@ -17,15 +17,14 @@ def isolate(sch: s_tir.Schedule, anchor: BlockRV, keep: tuple[str, ...] = ()) ->
     much to repeat read one, and where a chain of other inputs joins it that is too much to inline.
     Blocks before the anchor are inlined into it, except ``keep``.
     """
-    name = sch.get(anchor).name_hint
-    kept_before = _stores_before_joins(sch, anchor, keep)
+    name, stores = sch.get(anchor).name_hint, _stores_before_joins(sch, anchor, keep)
     behind = downstream(sch, anchor)
     cut = [
         sch.get(q).name_hint
         for q in behind
         if any(domain(sch, q) != domain(sch, c) for c in sch.get_consumers(q))
     ]
-    kept = (name, *keep, *cut, *kept_before)
+    kept = (name, *keep, *cut, *stores)
     if any(len(sch.get_consumers(q)) > 1 for q in behind):
         kept = (*kept, *_stores_of_forks(sch, (name, *keep), kept))
     inline(sch, keep=kept)
@@ -62,7 +61,7 @@ def _stores_before_joins(sch: s_tir.Schedule, anchor: BlockRV, keep: tuple[str, 
             for source in sch.get_producers(join):
                 stored = sch.get(source).name_hint
                 if stored == name:
-                    stores.append(sch.get(_copied(sch, join, source)).name_hint)
+                    stores.append(sch.get(_copied(sch, source)).name_hint)
                 elif stored in _names(sch, downstream(sch, anchor)):
                     stores.append(stored)
     return stores
@@ -80,7 +79,7 @@ def _beside(sch: s_tir.Schedule, name: str, keep: tuple[str, ...]) -> list[str]:
 
 
 def _joins(sch: s_tir.Schedule, block: BlockRV, anchor: BlockRV) -> list[Any]:
-    """Return the blocks behind ``anchor``, too, that are the first behind ``block`` to be so."""
+    """Return the first blocks behind ``block`` that are behind ``anchor``, too."""
     behind = _names(sch, downstream(sch, anchor))
     found, waiting = {}, [block]
     while waiting:
@@ -93,12 +92,12 @@ def _joins(sch: s_tir.Schedule, block: BlockRV, anchor: BlockRV) -> list[Any]:
     return list(found.values())
 
 
-def _copied(sch: s_tir.Schedule, reader: BlockRV, source: BlockRV) -> BlockRV:
-    """Put a copy between ``source`` and ``reader``; return the block that makes it."""
-    (written,) = sch.get(source).writes
-    reads = sch.get(reader).reads
+def _copied(sch: s_tir.Schedule, source: BlockRV) -> BlockRV:
+    """Put a copy between ``source`` and what reads it; return the block that makes it."""
+    (written,), readers = sch.get(source).writes, sch.get_consumers(source)
+    reads = sch.get(readers[0]).reads
     at = next(i for i, read in enumerate(reads) if read.source.same_as(written.source))
-    return sch.cache_read(reader, at, "global")
+    return sch.cache_read(readers[0], at, "global", readers)
 
 
 def _names(sch: s_tir.Schedule, blocks: list[Any]) -> set[str]:

@@ -29,14 +29,16 @@ PATTERNS = {
 class Refined(nn.Module):
     """A detector's box: a guess, as logits, plus what a layer says of it."""
 
-    def __init__(self, layer):
+    def __init__(self, layer, gated=False):
         super().__init__()
-        self.layer = layer
+        self.layer, self.gated = layer, gated
 
     def forward(self, x, guess):
         guess = guess.clamp(0, 1)
         logits = torch.log(guess.clamp(min=1e-5) / (1 - guess).clamp(min=1e-5))
-        return torch.sigmoid(self.layer(x) + logits)
+        found = self.layer(x)
+        box = torch.sigmoid(found + logits)
+        return box * found + torch.tanh(found - logits) if self.gated else box
 
 
 @pytest.mark.grid
@@ -55,3 +57,13 @@ def test_chains_beside_a_layer(name, pattern):
         want = network(x, guess)
     config = ts.Config(measure=False, cache=False)
     torch.testing.assert_close(ts.compile(network, (x, guess), config=config)(x, guess), want)
+
+
+@pytest.mark.parametrize("name", ["linear", "linear, no bias"])
+def test_several_join_what_several_read(name):
+    torch.manual_seed(0)
+    network, x = Refined(LAYERS[name](), gated=True).eval(), torch.randn(2, 20, 64)
+    guess = torch.rand(2, 20, 64)
+    library = ts.compile(network, (x, guess), config=ts.Config(measure=False, cache=False))
+    with torch.no_grad():
+        torch.testing.assert_close(library(x, guess), network(x, guess))
