@@ -25,7 +25,7 @@ def whole_numbers(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Return ``func`` whose loop variables are divided by open extents as C divides.
 
     before: ``floordiv(floormod(i, b * n), n)`` --> after: ``truncdiv(truncmod(i, b * n), n)``
-    before: ``floordiv(min(i * 16 + 3, n * h - 1), h)`` --> after: ``truncdiv(min(...), h)``
+    before: ``floordiv(max(min(i * 16 + 3, n - 1), 0), h)`` --> after: ``truncdiv(max(...), h)``
 
     Loops begin at zero, and one over no steps divides nothing, so both are the same. TVM does not
     know the sign of an extent: it would ask for it in each division, and each place of a tensor
@@ -58,7 +58,7 @@ class _Numbers:
         self.extents = _Extents(func)
 
     def has(self, value: Any) -> bool:
-        """Whether ``value`` is never negative where a loop makes a step."""
+        """Whether ``value`` is never negative."""
         match value:
             case tirx.Var():
                 return value in self.counted or self.extents.has(value)
@@ -66,16 +66,11 @@ class _Numbers:
                 return int(value) >= 0
             case tirx.FloorMod() | tirx.FloorDiv() | tirx.Mod() | tirx.Div():
                 return self.has(value.a) and self.extents.has(value.b)
-            case tirx.Add() | tirx.Mul():
+            case tirx.Add() | tirx.Mul() | tirx.Min():
                 return self.has(value.a) and self.has(value.b)
-            case tirx.Min():
-                return all(self.has(x) or self._is_last(x) for x in (value.a, value.b))
+            case tirx.Max():
+                return self.has(value.a) or self.has(value.b)
         return False
-
-    def _is_last(self, value: Any) -> bool:
-        """Whether ``value`` is the last number of what a loop counts, so that there is one."""
-        one = isinstance(value, tirx.Sub) and isinstance(value.b, tirx.IntImm) and int(value.b) == 1
-        return one and self.extents.has(value.a)
 
 
 class _Extents:

@@ -72,8 +72,10 @@ def test_signs_of_divisors_are_known(divisor, never_negative):
     ("dividend", "never_negative"),
     [
         (lambda r, n: r * 16 + 3, True),
-        (lambda r, n: tirx.min(r * 16 + 3, n - 1), True),
-        (lambda r, n: tirx.min(r * 16 + 3, n * n - 1) // n % n, True),
+        (lambda r, n: tirx.max(tirx.min(r * 16 + 3, n - 1), 0), True),
+        (lambda r, n: tirx.max(tirx.min(r * 16 + 3, n * n - 1), 0) // n % n, True),
+        (lambda r, n: tirx.min(r * 16 + 3, n), True),
+        (lambda r, n: tirx.min(r * 16 + 3, n - 1), False),
         (lambda r, n: tirx.min(r, n - 2), False),
         (lambda r, n: n - 1 - r, False),
         (lambda r, n: r + (n - 1), False),

@@ -104,6 +104,8 @@ class PackedRows:
         rows = [first + i for i in range(high)]
         if self._ragged():
             rows = [tirx.min(n, self.rows - 1) for n in rows]
+            if not isinstance(self.rows, int):  # a tile has a row: now `whole_numbers` knows, too
+                rows = [tirx.max(n, 0) for n in rows]
         return [viewed[(*c.input_index(unravel(n, c.lead), taps), columns)] for n in rows]
 
     @property
