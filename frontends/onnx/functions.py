@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from onnx import FunctionProto, TypeProto, defs, helper
 
-from tvm_sparse.errors import InputError
+from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.frontends.onnx.known import Known
 from tvm_sparse.frontends.onnx.node import Node
 from tvm_sparse.frontends.onnx.types import element_of
@@ -29,7 +29,7 @@ class Functions:
 
         Raises
         ------
-        InputError
+        UnsupportedError
             There is none.
         """
         found = self._own.get((node.domain, node.operator))
@@ -62,10 +62,10 @@ _REMEDIES = {
 """What to do about an unknown operator, by its domain; another domain's needs its function."""
 
 
-def _unknown(node: Node) -> InputError:
+def _unknown(node: Node) -> UnsupportedError:
     domain = f"domain '{node.domain}'" if node.domain else "ONNX's own domain"
     remedy = _REMEDIES.get(node.domain, "add it to the model as a function, or export without it")
-    return InputError(
+    return UnsupportedError(
         node.place,
         f"operator '{node.operator}' of {domain} cannot be imported",
         "operators that the documentation lists",
