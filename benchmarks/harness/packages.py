@@ -9,14 +9,20 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+NPM = "npm:"
+"""In front of a package's name: it is one of npm's."""
+
 KINDS = ("--only-binary=:all:", "--no-binary=:all:")
 """What pip is asked for: wheels, then sources of packages that have none."""
 
 
 def unpacked(package: str, folder: Path) -> Path | None:
-    """Return where ``package`` is unpacked below ``folder``; None if it cannot be fetched."""
-    place = folder / package
-    if not place.exists() and not any(_fetched(package, place, kind) for kind in KINDS):
+    """Return where ``package`` is unpacked below ``folder``; None if it cannot be fetched.
+
+    It is one of PyPI's, or of npm's if :data:`NPM` stands in front of its name.
+    """
+    place = folder / package.removeprefix(NPM).replace("/", "+")
+    if not place.exists() and not _found(package, place):
         print(f"{package}: cannot be fetched", file=sys.stderr)
         return None
     found = place / "unpacked"
@@ -53,6 +59,18 @@ def onnx_files(package: str, folder: Path) -> Iterator[tuple[str, Path]]:
         if digest not in seen:
             seen.add(digest)
             yield f"{package}/{path.relative_to(place).as_posix()}", path
+
+
+def _found(package: str, place: Path) -> bool:
+    """Fetch the archive of ``package`` into ``place``; say whether there is one."""
+    if package.startswith(NPM):
+        place.mkdir(parents=True)
+        command = ["npm", "pack", "--silent", package.removeprefix(NPM)]
+        return (
+            bool(shutil.which("npm"))
+            and not subprocess.run(command, check=False, cwd=place).returncode
+        )
+    return any(_fetched(package, place, kind) for kind in KINDS)
 
 
 def _fetched(package: str, place: Path, kind: str) -> bool:

@@ -95,6 +95,23 @@ def ranges_of(
     return found if found and all(_holds_in(*g, *found) for g in unfit) else None
 
 
+def only_sizes(
+    program: torch.export.ExportedProgram, sizes: Mapping[Any, int], wanted: Mapping[Any, Range]
+) -> set[Any]:
+    """Return the symbols whose guards hold at the size that they were traced at and at no other.
+
+    Parameters are those of :func:`ranges_of`.
+    """
+    guards = guards_of(program)
+    limits = {s: _noted(program.range_constraints.get(s), wanted[s]) for s in sizes}
+    return {
+        symbol
+        for symbol, size in sizes.items()
+        if (own := [guard for guard in guards if guard[1] == (symbol,)])
+        and _box(own, {symbol: size}, limits) is None
+    }
+
+
 def _box(
     guards: Sequence[Guard], sizes: Mapping[Any, int], limits: Mapping[Any, Range]
 ) -> tuple[dict[Any, Range], dict[Any, int]] | None:

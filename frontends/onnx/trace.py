@@ -17,7 +17,7 @@ from torch.utils._sympy.value_ranges import ValueRanges
 
 from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.onnx.inputs import Extent, Input, Range
-from tvm_sparse.frontends.onnx.ranges import LARGEST, is_wide, ranges_of, settled, size_at
+from tvm_sparse.frontends.onnx.ranges import LARGEST, is_wide, only_sizes, ranges_of, settled, size_at
 from tvm_sparse.frontends.onnx.rehearsal import shapes_at
 from tvm_sparse.frontends.program.one_division import OneDivision
 from tvm_sparse.frontends.quiet import quiet
@@ -38,6 +38,8 @@ class Trace:
     """Of which number an extent is a multiple, by its name."""
     symbol_steps: Mapping[str, int] = field(default_factory=dict)
     """The same by the name of the program's symbol."""
+    is_guarded: bool = False
+    """Whether guards alone say that an extent is the number that ``inputs`` have for it."""
 
     @property
     def is_unlimited(self) -> bool:
@@ -120,8 +122,8 @@ def automatic(
 ) -> Trace | None:
     """Export at ``sizes``; PyTorch finds which extents are equal, its guards say how large.
 
-    An extent that can only be a number is one in the result. Returns None where the guards hold
-    for no range of sizes, or an extent is a multiple of another one.
+    An extent that can only be a number is one in the result. Returns None where the guards of
+    several extents hold for no range of sizes, or an extent is a multiple of another one.
     """
     shapes = [dict.fromkeys(axes, Dim.AUTO) for axes in _symbols(inputs)]
     program = _program(network, inputs, shapes, sizes)
@@ -140,7 +142,13 @@ def automatic(
         return None
     fits = ranges_of(program, traced_at, wanted)
     if fits is None:
-        return None
+        only = only_sizes(program, traced_at, wanted)
+        numbers = {name: sizes[name] for name, symbol in found.items() if symbol in only}
+        if not numbers:
+            return None
+        known = [with_extents(x, numbers) for x in inputs]
+        trace = automatic(network, known, sizes, bounds)
+        return trace and replace(trace, is_guarded=True)
     ranges, steps = fits
     plain = ranges.keys() - steps.keys()
     ones = {s for s in plain if ranges[s][0] == 2 and wanted[s][0] == 1}

@@ -74,6 +74,7 @@ def traced(network: nn.Module, inputs: Sequence[Input], bounds: Bounds, source: 
             raise _refusal(source, inputs, error) from error
         first = error
     found: dict[Any, Trace] = {}
+    guarded: dict[Any, Trace] = {}
     for sizes in _fitting(network, inputs, bounds):
         try:
             trace = automatic(network, inputs, sizes, bounds)
@@ -90,12 +91,13 @@ def traced(network: nn.Module, inputs: Sequence[Input], bounds: Bounds, source: 
         if whole and trace.is_unlimited:
             return trace
         shapes, steps = tuple(x.shape for x in trace.inputs), tuple(trace.steps.items())
-        found.setdefault((shapes, trace.ranges, steps), trace)
+        kept = guarded if trace.is_guarded else found
+        kept.setdefault((shapes, trace.ranges, steps), trace)
     wide = [t for t in found.values() if t.inputs == list(inputs) and t.is_wide]
     if wide:  # of every size rather than of multiples
         return max(wide, key=lambda trace: (-max(trace.steps.values(), default=1), trace.spans))
-    if len(found) == 1:
-        (trace,) = found.values()
+    if len(found or guarded) == 1:
+        (trace,) = (found or guarded).values()
         _warn_of_arbitrary(network, inputs, trace, bounds, source)
         return trace
     raise _refusal(source, inputs, first) from first

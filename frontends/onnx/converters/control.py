@@ -117,7 +117,13 @@ def _scan(
     axes = scan_input_axes or [0] * len(rows)
     back = scan_input_directions or [0] * len(rows)
     rounds = rows[0].shape[axes[0]]
-    if not isinstance(rounds, int) or not 0 < rounds <= LONGEST:
+    if not isinstance(rounds, int):
+        raise node.refuse(
+            "its number of rounds follows from an open extent",
+            f"a known number up to {LONGEST}",
+            "fix that extent by example inputs or --shape",
+        )
+    if not 0 < rounds <= LONGEST:
         raise node.refuse(f"runs {rounds} rounds", f"a known number up to {LONGEST}")
     scanned: list[list[Any]] = [[] for _ in body.output[split:]]
     for i in range(rounds):

@@ -82,7 +82,12 @@ def _of_frames(
     onesided: int = 1,
     node: Node,
 ) -> Tensor:
-    """Transform frames of the signal (batch, time, 1 or 2), each weighted by the window."""
+    """Transform frames of the signal (batch, time, 1 or 2), each weighted by the window.
+
+    A signal (batch, time) is a real one, too: onnxruntime takes it so.
+    """
+    if signal.dim() == 2:
+        signal = signal[..., None]
     if signal.dim() != 3:
         raise node.unsound(f"a signal of {signal.dim()} axes", "3")
     if length is not None:

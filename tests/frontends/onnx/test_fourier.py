@@ -56,6 +56,14 @@ def test_of_frames(last, parts):
     np.testing.assert_allclose(found, np.stack([wanted.real, wanted.imag], -1), atol=1e-4)
 
 
+def test_a_signal_without_an_axis_of_parts_is_real():
+    x = RNG.standard_normal((2, 40), np.float32)
+    held = {"s": np.int64(5), "w": np.hanning(16).astype(np.float32)}
+    (found,) = eager(_model("STFT", x.shape, 17, "x s w", parts=held), x)
+    (wanted,) = eager(_model("STFT", (2, 40, 1), 17, "x s w", parts=held), x[..., None])
+    np.testing.assert_array_equal(found, wanted)
+
+
 @pytest.mark.grid
 @pytest.mark.parametrize(("length", "hop"), [(25, 10), (64, 16), (400, 160), (2048, 512)])
 def test_spectra_are_compiled(length, hop, tmp_path):

@@ -254,6 +254,18 @@ def test_a_squeeze_of_all_ones_does_not_hold_for_a_batch_of_one(tmp_path):
     assert loaded.bounds == {"n": (2, None)}
 
 
+def test_a_batch_that_can_only_be_one_is_one(tmp_path):
+    nodes = [
+        node("Shape", "x", "length", start=1, end=2),
+        node("Concat", "length one parts", "shape", axis=0),
+        *(node("Transpose", "x", "turned", perm=[1, 0, 2]), node("Reshape", "turned shape", "y")),
+    ]
+    held = {"one": np.array([1]), "parts": np.array([2, 3])}
+    model = graph(nodes, {"x": ["batch", "length", 6]}, ["y"], held, opset=17)
+    library = _check(tmp_path, model, [(1, 1, 6), (1, 7, 6), (1, 300, 6)], tolerance=0)
+    assert library.inputs[0].shape == (1, "length", 6)
+
+
 def test_padding_that_follows_from_an_extent_follows_another_one(tmp_path):
     """Exporters of audio pad to a least length, then to whole frames."""
     nodes = [
