@@ -17,7 +17,14 @@ from torch.utils._sympy.value_ranges import ValueRanges
 
 from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.onnx.inputs import Extent, Input, Range
-from tvm_sparse.frontends.onnx.ranges import LARGEST, is_wide, only_sizes, ranges_of, settled, size_at
+from tvm_sparse.frontends.onnx.ranges import (
+    LARGEST,
+    is_wide,
+    only_sizes,
+    ranges_of,
+    settled,
+    size_at,
+)
 from tvm_sparse.frontends.onnx.rehearsal import shapes_at
 from tvm_sparse.frontends.program.one_division import OneDivision
 from tvm_sparse.frontends.quiet import quiet

@@ -11,7 +11,7 @@ from tvm_sparse.errors import InputError
 from tvm_sparse.planning.budget import Budget
 from tvm_sparse.planning.check import Check
 from tvm_sparse.planning.plan import Plan
-from tvm_sparse.pruning import BalancedPruning, LayerPruning, load_recipe
+from tvm_sparse.pruning import BalancedPruning, KeepAll, LayerPruning, load_recipe
 
 
 @pytest.fixture
@@ -37,7 +37,8 @@ def test_each_layer_has_a_reason(plan):
 
 def test_a_plan_is_a_recipe_and_is_read_back(plan, tmp_path):
     path = plan.save(tmp_path / "plan.json")
-    assert plan.method == LayerPruning({"b.weight": BalancedPruning(0.75)})
+    layers = {"a.weight": KeepAll(), "b.weight": BalancedPruning(0.75), "c.weight": KeepAll()}
+    assert plan.method == LayerPruning(layers)
     assert load_recipe(path) == plan.recipe
     assert load_recipe(path).method == plan.method
     again = Plan.load(path)

@@ -39,6 +39,22 @@ def test_the_drop_is_that_of_a_network_with_the_weights():
     assert stitched.drop([0, 1]) == pytest.approx(stitched.alone(1, 1))
 
 
+def test_of_several_fits_that_counts_which_loses_least():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 3)).eval()
+    changed, batches = copy.deepcopy(model), [torch.randn(5, 8)]
+    stitched = Stitched(changed, list(select(changed)), list(select(model)), batches)
+    stitched.keep(0, 1, torch.zeros(8, 8))
+    alone = stitched.drop([1, 0])
+    other = copy.deepcopy(model)
+    again = Stitched(other, list(select(other)), list(select(model)), batches)
+    again.keep(0, 1, torch.zeros(8, 8))
+    again.keep(0, 1, model[0].weight, fit=1)
+    again.keep(1, 0, model[1].weight * 2, fit=1)
+    assert again.alone(0, 1) == alone > again.drop([1, 0]) > 0
+    assert again.drop([0, 0]) == 0.0  # nothing is pruned: nothing adapts
+
+
 def test_weights_with_zeros_are_remembered_in_little_memory():
     whole = torch.randint(-9, 9, (6, 5, 3, 3)).float() * (torch.rand(6, 5, 3, 3) < 0.3)
     for weight in (whole, whole.contiguous(memory_format=torch.channels_last), whole[:, :, 0, 0].T):

@@ -45,6 +45,7 @@ def test_every_method_has_a_recipe(name):
     special = {
         "deprune": {"depthwise": 0.5},
         "n_m": {"n": 1, "m": 4},
+        "dense": {},
         "layers": {"layers": {"0.weight": {"method": "balanced", "sparsity": 0.5}}},
     }
     keys = special.get(name, {"sparsity": 0.5})

@@ -20,7 +20,7 @@ from tvm_sparse.onnx_files.calibration import checked
 from tvm_sparse.planning.budget import Budget
 from tvm_sparse.planning.candidates import candidates_of
 from tvm_sparse.planning.losses import prunable
-from tvm_sparse.planning.making import tables_of
+from tvm_sparse.planning.making import EDITION, tables_of
 from tvm_sparse.planning.networks import Networks
 from tvm_sparse.planning.plan import Plan
 from tvm_sparse.planning.tables import keep, known
@@ -115,7 +115,7 @@ def plan(
     content = (*_versions(), _machine(resolved), config, candidates, names, include, ignore)
     graph = model.document.digest() if isinstance(model, OnnxNetwork) else repr(model)
     tensors = digest([model.state_dict(), batches, example, graph])
-    text = repr((*content, trials, seed, tensors))
+    text = repr((EDITION, *content, trials, seed, tensors))
     key = hashlib.sha256(text.encode()).hexdigest()
     tables = known(key) if config.cache else None
     if tables is None:

@@ -58,9 +58,9 @@ def evolved(
         chosen[rng.integers(len(costs))] = True
         change = np.where(chosen, rng.normal(0, STRENGTH, len(costs)), 0.0)
         changed = factors * np.exp(change)
-        score = _score(costs, changed[:, None] * losses, drop)
-        if score < best:
-            factors, best = changed, score
+        found = _score(costs, changed[:, None] * losses, drop)
+        if found < best:
+            factors, best = changed, found
         progress("evolution", trial + 1, trials)
     return factors
 

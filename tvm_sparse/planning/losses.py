@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import torch
 from torch import nn
 from torch.utils import _pytree as pytree
 
@@ -17,18 +18,22 @@ from tvm_sparse.planning.knapsack import Numbers, monotone
 from tvm_sparse.planning.stitching import Stitched
 from tvm_sparse.pruning.compensation.calls import Batch, evaluating
 from tvm_sparse.pruning.compensation.collect import collect
-from tvm_sparse.pruning.compensation.layer import Compensation
+from tvm_sparse.pruning.compensation.layer import Compensation, Pruned
 from tvm_sparse.pruning.compensation.stages import stages_of
 from tvm_sparse.pruning.compensation.starts import Starts
 from tvm_sparse.pruning.copies import copied
 from tvm_sparse.pruning.layers import Selection, select
 from tvm_sparse.pruning.masks import squashed_copy
+from tvm_sparse.pruning.methods.dense import KeepAll
 
 SAMPLES = 64
 """Samples of the calibration data whose outputs are compared; statistics are of all."""
 
 STEPS = 8
 """Of conjugate gradients a layer and candidate."""
+
+MIDDLE = 0.75
+"""Zeros of the layers before one, where its weights are fitted to a pruned network."""
 
 TYPICAL = 0.05
 """Error of a layer at which its sensitivity is measured: small ones drown in rounding, and large
@@ -77,32 +82,75 @@ def losses(
     candidates: Sequence[Candidate],
     progress: ReportProgress,
 ) -> tuple[Losses, Stitched]:
-    """Prune each layer by itself with each candidate; return what is lost, and all the weights."""
+    """Prune each layer with each candidate; return what is lost, and all the weights.
+
+    Each layer is pruned twice: behind dense layers, and behind layers that are pruned, too, whose
+    errors it then makes up for. Where there are several batches, networks are judged on other ones
+    than weights are fitted to.
+    """
     layers = list(selection)
-    with evaluating(network):
-        stages, _ = stages_of(network, layers, batches[0])
+    fitted, judged = parted(batches)
     changed = copied(network)
     twins = [replace(layer, module=changed.get_submodule(layer.name)) for layer in layers]
-    stitched = Stitched(changed, twins, layers, samples(batches))
-    errors = np.zeros((len(layers), len(candidates)))
+    stitched = Stitched(changed, twins, layers, samples(judged))
+    errors, done = np.zeros((len(layers), len(candidates))), 0
+    for fit, before in enumerate((0, _middle(candidates))):
+        for i, found in _fitted(network, selection, fitted, candidates, before):
+            for c, pruned in found.items():
+                stitched.keep(i, c, pruned.weight, fit)
+                errors[i, c] = errors[i, c] if fit else pruned.loss
+            done += 1
+            progress("losses of layers", done, 2 * len(layers))
+    errors = rising(errors, candidates)
+    return Losses(errors, _sensitivities(errors, stitched, progress)), stitched
+
+
+def _fitted(
+    network: nn.Module,
+    selection: Selection,
+    batches: Sequence[Batch],
+    candidates: Sequence[Candidate],
+    before: int,
+) -> Iterator[tuple[int, dict[int, Pruned]]]:
+    """Prune each layer with each candidate; yield its place and what became of it.
+
+    The layers before it have the candidate ``before``. Unless that is dense, a layer that stays
+    dense adapts to them, too.
+    """
+    reader = copied(network) if before else network
+    layers = [replace(x, module=reader.get_submodule(x.name)) for x in selection]
     places = {layer.key: i for i, layer in enumerate(layers)}
-    starts, done = Starts(network, network, batches), 0
-    with evaluating(network):
+    methods = [KeepAll() if c.method is None else c.method for c in candidates]
+    with evaluating(network), evaluating(reader):
+        stages, _ = stages_of(reader, layers, batches[0])
+        starts = Starts(reader, network, batches)
         for stage in stages:
             statistics = collect(stage, starts)
             for layer in stage.layers:
-                i = places[layer.key]
-                for c, candidate in enumerate(candidates):
-                    if candidate.method is None:
-                        continue
-                    how = Compensation(candidate.method, steps=STEPS, swaps=0, swept=False)
-                    pruned = how.prune(layer, selection, statistics[layer.key])
-                    errors[i, c] = pruned.loss
-                    stitched.keep(i, c, pruned.weight)
-                done += 1
-                progress("losses of layers", done, len(layers))
-    errors = rising(errors, candidates)
-    return Losses(errors, _sensitivities(errors, stitched, progress)), stitched
+                found = {
+                    c: Compensation(method, steps=STEPS, swaps=0, swept=False).prune(
+                        layer, selection, statistics[layer.key]
+                    )
+                    for c, method in enumerate(methods)
+                    if before or c
+                }
+                if before:
+                    with torch.no_grad():
+                        own = getattr(layer.module, layer.parameter)
+                        own.copy_(layer.own(found[before].weight))
+                yield places[layer.key], found
+
+
+def _middle(candidates: Sequence[Candidate]) -> int:
+    """Return the candidate that layers before one have in the second fit."""
+    first = [i for i, c in enumerate(candidates) if c.family == 1]
+    return min(first, key=lambda i: abs(candidates[i].level - MIDDLE))
+
+
+def parted(batches: Sequence[Batch]) -> tuple[list[Batch], list[Batch]]:
+    """Return the batches that weights are fitted to, and those that networks are judged on."""
+    count = len(batches) // 4 or 1
+    return (list(batches[:-count]), list(batches[-count:])) if batches[1:] else (list(batches),) * 2
 
 
 def _sensitivities(errors: Numbers, stitched: Stitched, progress: ReportProgress) -> Numbers:

@@ -11,16 +11,19 @@ from tvm_sparse.base.targets import parse_target, threads_of
 from tvm_sparse.base.targets import spelled as spelled_target
 from tvm_sparse.planning.candidates import Candidate
 from tvm_sparse.planning.costs import Costs
-from tvm_sparse.planning.evolution import choices, evolved
-from tvm_sparse.planning.knapsack import CELLS, Numbers
-from tvm_sparse.planning.losses import losses
+from tvm_sparse.planning.evolution import evolved
+from tvm_sparse.planning.knapsack import CELLS, Knapsack, Numbers
+from tvm_sparse.planning.losses import MIDDLE, losses
 from tvm_sparse.planning.networks import FLOAT, Networks
-from tvm_sparse.planning.stitching import Stitched
 from tvm_sparse.planning.tables import Point, Tables
+from tvm_sparse.planning.truth import Truth
 from tvm_sparse.pruning.spelling import spelled
 
-FRONTIER = tuple(np.linspace(0.0, 0.95, 12))
-"""Where plans are run as whole networks, between the fastest one, 0, and dense, 1."""
+EDITION = 2
+"""Of how tables are made: those of another one are not taken from the cache."""
+
+JUDGED = 2
+"""Levels, those next to the middle one first, at whose times losses are judged by their plans."""
 
 
 def tables_of(
@@ -39,10 +42,11 @@ def tables_of(
     plain = costs[FLOAT] if FLOAT in costs else networks.costs(FLOAT, candidates[:1], progress)
     found, stitched = losses(network, selection, networks.batches, candidates, progress)
     start = found.sensitivities[:, None] * found.errors
-    us = next(iter(costs.values())).us
-    factors = evolved(us, start, stitched.drop, trials=trials, seed=seed, progress=progress)
-    weighted = factors[:, None] * start
-    uniform, mixed = _points(next(iter(costs.values())), candidates, weighted, stitched)
+    first = next(iter(costs.values()))
+    factors = evolved(first.us, start, stitched.drop, trials=trials, seed=seed, progress=progress)
+    truth = Truth(network, selection, networks.batches, candidates, stitched)
+    tried = [start, factors[:, None] * start]
+    weighted, uniform, mixed = _points(first, candidates, tried, truth, progress)
     layers = list(networks.selection)
     resolved = parse_target(networks.target).target
     return Tables(
@@ -62,15 +66,39 @@ def tables_of(
 
 
 def _points(
-    costs: Costs, candidates: Sequence[Candidate], losses: Numbers, stitched: Stitched
-) -> tuple[tuple[Point, ...], tuple[Point, ...]]:
-    """Run networks with one candidate everywhere, and those on the frontier."""
+    costs: Costs,
+    candidates: Sequence[Candidate],
+    tried: Sequence[Numbers],
+    truth: Truth,
+    progress: ReportProgress,
+) -> tuple[Numbers, tuple[Point, ...], tuple[Point, ...]]:
+    """Return which of the losses ``tried`` makes the best plans, and points of both kinds.
+
+    The points are networks with one candidate everywhere, and plans that take as long.
+    """
+    layers = len(costs.us)
+    places = sorted(range(1, len(candidates)), key=lambda c: abs(candidates[c].level - MIDDLE))
+    times = {c: float(costs.us[:, c].sum()) for c in places}
+
+    def plans(losses: Numbers, levels: Sequence[int]) -> list[tuple[int, ...]]:
+        knapsack = Knapsack(list(costs.us), list(losses), CELLS)
+        found = (knapsack.within(times[c] * (1 + 1e-9)) for c in levels)
+        return [choice for choice in found if choice is not None]
+
+    def lost(losses: Numbers) -> float:
+        return sum(float(np.log(truth.drop(p) + 1e-9)) for p in plans(losses, places[:JUDGED]))
+
+    best = min(tried, key=lost)
 
     def point(label: str, choice: Sequence[int]) -> Point:
-        loss = float(losses[np.arange(len(losses)), list(choice)].sum())
+        loss = float(best[np.arange(layers), list(choice)].sum())
         us, nbytes = costs.whole_us(choice), costs.whole_bytes(choice)
-        return Point(label, us, nbytes, loss, stitched.drop(choice))
+        return Point(label, us, nbytes, loss, truth.drop(choice))
 
-    uniform = [point(c.label, [i] * len(losses)) for i, c in enumerate(candidates) if i]
-    mixed = [point("", choice) for choice in choices(costs.us, losses, FRONTIER, CELLS)]
-    return tuple(uniform), tuple(mixed)
+    uniform: dict[int, Point] = {}
+    mixed: dict[tuple[int, ...], Point] = {}
+    for i, c in enumerate(places):  # those that matter most first: only so many are pruned
+        uniform[c] = point(candidates[c].label, [c] * layers)
+        mixed |= {choice: point("", choice) for choice in plans(best, [c])}
+        progress("plans and their equals", i + 1, len(places))
+    return best, tuple(uniform[c] for c in sorted(uniform)), tuple(mixed.values())

@@ -25,6 +25,9 @@ from tvm_sparse.pruning.compensation.calls import Batch
 from tvm_sparse.pruning.methods.layers import LayerPruning
 from tvm_sparse.pruning.recipe import Recipe, layers_method, parse_recipe
 
+DENSE = {"method": "dense"}
+"""How recipes spell a layer that keeps all its weights, and adapts them."""
+
 
 @dataclass(frozen=True)
 class PlannedLayer:
@@ -65,9 +68,9 @@ class Plan:
     @property
     def method(self) -> LayerPruning:
         """The pruning method, for :func:`.one_shot`, :func:`.prune` and :class:`.Pruner`."""
-        if not (spelled := self._spelled()):
+        if not any(self.choice):
             raise InputError("plan", f"{self.budget} prunes no layer", "a tighter budget")
-        return layers_method(spelled)
+        return layers_method(self._spelled())
 
     @property
     def recipe(self) -> Recipe:
@@ -249,9 +252,8 @@ class Plan:
         return found
 
     def _spelled(self) -> dict[str, dict[str, Any]]:
-        recipes = self.tables.recipes
         pairs = zip(self.tables.layers, self.choice, strict=True)
-        return {key: spelled for key, c in pairs if (spelled := recipes[c]) is not None}
+        return {key: self.tables.recipes[c] or DENSE for key, c in pairs}
 
     def _layer(self, i: int, c: int) -> PlannedLayer:
         tables, costs = self.tables, self.tables.costs[self.numerics]

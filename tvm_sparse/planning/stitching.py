@@ -1,4 +1,4 @@
-"""Whole networks put together from layers that were pruned by themselves, and what they lose."""
+"""Whole networks put together from layers that were pruned apart, and what they lose."""
 
 from __future__ import annotations
 
@@ -43,6 +43,9 @@ class Zeroed:
 class Stitched:
     """A network whose layers take pruned weights, and its outputs beside the dense ones.
 
+    A layer may have several weights for a candidate, each fitted to other layers before it: all
+    layers of a network take those of the same fit, and the fit that loses least counts.
+
     Parameters
     ----------
     network
@@ -65,36 +68,46 @@ class Stitched:
         self.wanted = [outputs(network, batch) for batch in self.batches]
         if not any(self.wanted):
             raise InputError("plan", "the model returns no floats", "outputs to compare")
-        self.weights: dict[tuple[int, int], Zeroed] = {}
-        self._now = [0] * len(self.layers)
+        self.weights: dict[tuple[int, int, int], Zeroed] = {}
+        self._fits = [0]
+        self._now = [(0, 0)] * len(self.layers)
         self._known: dict[tuple[int, ...], float] = {}
 
-    def keep(self, layer: int, candidate: int, weight: Tensor) -> None:
-        """Remember the weight of a layer with a candidate, in its own shape."""
-        self.weights[layer, candidate] = Zeroed.of(weight)
+    def keep(self, layer: int, candidate: int, weight: Tensor, fit: int = 0) -> None:
+        """Remember the weight of a layer with a candidate, in its own shape.
+
+        ``fit`` numbers what it was fitted to: 0 is the dense network.
+        """
+        self.weights[fit, layer, candidate] = Zeroed.of(weight)
+        if fit not in self._fits:
+            self._fits.append(fit)
 
     def drop(self, choice: Sequence[int]) -> float:
         """Return one minus the mean cosine of outputs, with the candidates of ``choice``."""
         wanted = tuple(choice)
+        if not any(wanted):
+            return 0.0
         if wanted not in self._known:
-            for i, candidate in enumerate(wanted):
-                self._put(i, candidate)
-            found = [outputs(self.network, batch) for batch in self.batches]
-            self._known[wanted] = drop_of(found, self.wanted)
+            self._known[wanted] = min(self._drop(wanted, fit) for fit in self._fits)
         return self._known[wanted]
 
     def alone(self, layer: int, candidate: int) -> float:
         """Return the drop if only ``layer`` takes a candidate other than dense."""
-        return self.drop([candidate if i == layer else 0 for i in range(len(self.layers))])
+        return self._drop([candidate if i == layer else 0 for i in range(len(self.layers))], 0)
 
-    def _put(self, i: int, candidate: int) -> None:
-        if self._now[i] == candidate:
+    def _drop(self, choice: Sequence[int], fit: int) -> float:
+        for i, candidate in enumerate(choice):
+            self._put(i, candidate, fit)
+        return drop_of([outputs(self.network, batch) for batch in self.batches], self.wanted)
+
+    def _put(self, i: int, candidate: int, fit: int) -> None:
+        if self._now[i] == (fit, candidate):
             return
-        layer = self.layers[i]
-        weight = self.weights[i, candidate].whole() if candidate else self.dense[i].weight
+        layer, kept = self.layers[i], self.weights.get((fit, i, candidate))
+        weight = self.dense[i].weight if kept is None else kept.whole()
         with torch.no_grad():
             getattr(layer.module, layer.parameter).copy_(layer.own(weight))
-        self._now[i] = candidate
+        self._now[i] = (fit, candidate)
 
 
 def drop_of(found: Sequence[list[Tensor]], wanted: Sequence[list[Tensor]]) -> float:

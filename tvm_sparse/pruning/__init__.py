@@ -19,6 +19,7 @@ from tvm_sparse.pruning.layer_sparsities import layer_sparsities
 from tvm_sparse.pruning.masks import squashed_copy
 from tvm_sparse.pruning.methods.balanced import BalancedPruning
 from tvm_sparse.pruning.methods.base import Method, Proposal
+from tvm_sparse.pruning.methods.dense import KeepAll
 from tvm_sparse.pruning.methods.filters import FilterPruning
 from tvm_sparse.pruning.methods.joint import JointPruning
 from tvm_sparse.pruning.methods.layers import LayerPruning
@@ -38,6 +39,7 @@ __all__ = [
     "Exponential",
     "FilterPruning",
     "JointPruning",
+    "KeepAll",
     "LayerPruning",
     "LayerReport",
     "Levels",

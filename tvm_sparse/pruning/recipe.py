@@ -20,6 +20,7 @@ from tvm_sparse.pruning.deprune.method import DEPrune
 from tvm_sparse.pruning.functions import block_method, n_m_method
 from tvm_sparse.pruning.methods.balanced import BalancedPruning
 from tvm_sparse.pruning.methods.base import Method
+from tvm_sparse.pruning.methods.dense import KeepAll
 from tvm_sparse.pruning.methods.filters import FilterPruning
 from tvm_sparse.pruning.methods.joint import JointPruning
 from tvm_sparse.pruning.methods.layers import LayerPruning
@@ -46,6 +47,7 @@ METHODS: Table[Callable[..., Method]] = Table(
         "unstructured": UnstructuredPruning,
         "filters": FilterPruning,
         "deprune": DEPrune,
+        "dense": KeepAll,
         "layers": layers_method,
     },
 )

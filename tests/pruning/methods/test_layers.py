@@ -8,6 +8,7 @@ import tvm_sparse as ts
 from tvm_sparse.errors import InputError
 from tvm_sparse.patterns.block import Block
 from tvm_sparse.pruning import BalancedPruning, PatternPruning, UnstructuredPruning, one_shot
+from tvm_sparse.pruning.methods.dense import KeepAll
 from tvm_sparse.pruning.methods.layers import LayerPruning
 from tvm_sparse.pruning.recipe import load_recipe, parse_recipe
 from tvm_sparse.pruning.spelling import spelled
@@ -55,6 +56,20 @@ def test_one_shot_prunes_a_layer_as_its_method_alone_does(model):
     one_shot(model, batches, LayerPruning({"0.weight": BalancedPruning(0.75)}))
     one_shot(other, batches, BalancedPruning(0.75), include=["0"])
     torch.testing.assert_close(model[0].weight, other[0].weight)
+
+
+def test_a_dense_layer_of_a_method_adapts_to_those_before_it(model):
+    batches, dense = [torch.randn(64, 16, 4, 4)], copy.deepcopy(model)
+    own = {"0.weight": KeepAll(), "3.weight": BalancedPruning(0.75), "4.weight": KeepAll()}
+    pruner = one_shot(model, batches, LayerPruning(own))
+    pruner.squash_mask()
+    torch.testing.assert_close(model[0].weight, dense[0].weight)  # nothing was lost before it
+    assert zeros(model, "3") == 0.75 and zeros(model, "4") == 0
+    with torch.no_grad():
+        wanted, found = dense(batches[0]), model(batches[0])
+        model[4].weight.copy_(dense[4].weight)
+        untouched = model(batches[0])
+    assert (found - wanted).norm() < 0.9 * (untouched - wanted).norm()
 
 
 def test_a_method_for_all_layers_at_once_is_refused():
