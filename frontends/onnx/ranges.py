@@ -92,7 +92,9 @@ def ranges_of(
     if not unfit:
         return found
     found = _box([*alone, *unfit], sizes, limits)
-    return found if found and all(_holds_in(*g, *found) for g in unfit) else None
+    for guard in unfit:
+        found = found and _raised(guard, sizes, *found)
+    return found
 
 
 def only_sizes(
@@ -133,6 +135,30 @@ def is_wide(limits: Range) -> bool:
     """Whether a range is more than the neighbourhood of the size it was found at."""
     low, high = limits
     return high is None or high >= 2 * low
+
+
+def _raised(
+    guard: Guard, sizes: Mapping[Any, int], ranges: Mapping[Any, Range], steps: Mapping[Any, int]
+) -> tuple[dict[Any, Range], dict[Any, int]] | None:
+    """Return ranges in which ``guard`` holds: as they are, or one extent from a larger size on.
+
+    A plane of one element, for example, is none where one side is two or more. The size is at most
+    the one that was traced; of several extents that is taken which is raised least.
+    """
+    if _holds_in(*guard, ranges, steps):
+        return dict(ranges), dict(steps)
+    rises = []
+    for symbol in guard[1]:
+        low, high = ranges[symbol]
+        for k in range(1, sizes[symbol].bit_length()):
+            least = low + (steps.get(symbol, 1) << k - 1)
+            if least > sizes[symbol]:
+                break
+            tried = {**ranges, symbol: (least, high)}
+            if _holds_in(*guard, tried, steps):
+                rises.append((k, tried))
+                break
+    return (min(rises, key=lambda rise: rise[0])[1], dict(steps)) if rises else None
 
 
 def _is_int(extent: Any) -> bool:

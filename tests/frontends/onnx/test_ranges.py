@@ -85,6 +85,16 @@ def test_a_guard_of_two_extents_bounds_each_of_them():
     assert _ranges(one_row, 3, 20) == [(1, None), (17, 32)]
 
 
+def test_a_guard_that_fails_in_a_corner_raises_one_extent():
+    def planes(x):
+        return x * 2 if (x.shape[0] // 4) * (x.shape[1] // 4) > 2 else x
+
+    (low, high), other = _ranges(planes, 20, 24)
+    assert high is other[1] is None and {low, other[0]} in ({4, 12}, {4, 20})
+    assert (low // 4) * (other[0] // 4) > 2
+    assert _ranges(lambda x: x * 2 if x.shape[0] % (x.shape[1] + 1) == 7 else x, 20, 12) is None
+
+
 def test_a_fixed_extent_is_a_number():
     _, symbols = _traced(lambda x: x.reshape(x.shape[0], 10), 3, 10)
     assert symbols[1] == 10
