@@ -15,8 +15,10 @@ from tvm_sparse.frontends.onnx.inputs import Given, read_inputs, settled
 from tvm_sparse.frontends.onnx.narrow import notes_on
 from tvm_sparse.frontends.onnx.network import Network
 from tvm_sparse.frontends.onnx.reader import read_onnx
+from tvm_sparse.frontends.onnx.trace import Trace
 from tvm_sparse.frontends.onnx.tracing import traced
 from tvm_sparse.frontends.onnx.weights import nodes_of, take_weights
+from tvm_sparse.frontends.program.decided_extents import DecidedExtentError
 from tvm_sparse.frontends.program.exported import from_exported
 
 
@@ -40,7 +42,15 @@ def to_model(proto: Any, source: str, given: Given | None = None) -> Model:
     inputs, bounds = settled(read_inputs(proto.graph), given or Given())
     said = notes_on(proto, [*nodes_of(proto)])
     network = Network(proto, take_weights(proto)).eval()
-    trace = traced(network, inputs, bounds, source)
+    try:
+        model = _imported(network, traced(network, inputs, bounds, source))
+    except DecidedExtentError:  # perhaps by an extent that was one
+        model = _imported(network, traced(network, inputs, bounds, source, large=True))
+    notes = {layer_of(printable(weight)): phrase for weight, phrase in said.items()}
+    return replace(model, notes={**model.notes, **notes})
+
+
+def _imported(network: Network, trace: Trace) -> Model:
     program = trace.program
     for node in program.graph.nodes:
         stack = node.meta.get("nn_module_stack")
@@ -49,9 +59,7 @@ def to_model(proto: Any, source: str, given: Given | None = None) -> Model:
                 key: (network.node_names.get(path, path), kind)
                 for key, (path, kind) in stack.items()
             }
-    model = _renamed(from_exported(program, trace.symbols, trace.symbol_steps), network)
-    notes = {layer_of(printable(weight)): phrase for weight, phrase in said.items()}
-    return replace(model, notes={**model.notes, **notes})
+    return _renamed(from_exported(program, trace.symbols, trace.symbol_steps), network)
 
 
 def _renamed(model: Model, network: Network) -> Model:

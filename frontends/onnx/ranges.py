@@ -156,9 +156,9 @@ def _raised(
                 break
             tried = {**ranges, symbol: (least, high)}
             if _holds_in(*guard, tried, steps):
-                rises.append((k, tried))
+                rises.append((k, least, tried))
                 break
-    return (min(rises, key=lambda rise: rise[0])[1], dict(steps)) if rises else None
+    return (min(rises, key=lambda rise: rise[:2])[2], dict(steps)) if rises else None
 
 
 def _is_int(extent: Any) -> bool:

@@ -44,12 +44,24 @@ _SELDOM = (
 """More of them, for networks that fit none of those: lines of text of other heights."""
 
 
-def traced(network: nn.Module, inputs: Sequence[Input], bounds: Bounds, source: str) -> Trace:
+_LARGE = _SIZES[2:]
+"""Sizes at which an extent inside of the graph is seldom one."""
+
+
+def traced(
+    network: nn.Module,
+    inputs: Sequence[Input],
+    bounds: Bounds,
+    source: str,
+    *,
+    large: bool = False,
+) -> Trace:
     """Export ``network`` with every extent open that it leaves open.
 
     First all extents of different names are taken as different and any size from one on. Where
     the graph does not allow that, PyTorch is asked which extents it takes as equal, at several
-    sizes, and the range in which the trace holds is worked out.
+    sizes, and the range in which the trace holds is worked out. All sizes are ``large`` where a
+    trace at a small one decided something by it.
 
     Raises
     ------
@@ -62,26 +74,28 @@ def traced(network: nn.Module, inputs: Sequence[Input], bounds: Bounds, source: 
         name: Dim(f"d{i}", min=low, max=high)
         for i, (name, (low, high)) in enumerate(_ranges(inputs, bounds).items())
     }
-    sizes = _first_sizes(plain, bounds)
+    rows = (_LARGE,) if large else (_SIZES, _SELDOM)
+    fitting = _fitting(network, inputs, bounds, rows)
+    sizes = next(fitting, {}) if large else _first_sizes(plain, bounds)
     try:
         return _rehearsed(network, inputs, plain, sizes)
     except UnsupportedError:
         raise
     except OpenExtentError as error:
-        return traced(network, *_settled_by(error, inputs, bounds, source), source)
+        return traced(network, *_settled_by(error, inputs, bounds, source), source, large=large)
     except Exception as error:
         if not plain:
             raise _refusal(source, inputs, error) from error
         first = error
     found: dict[Any, Trace] = {}
     guarded: dict[Any, Trace] = {}
-    for sizes in _fitting(network, inputs, bounds):
+    for sizes in fitting:
         try:
             trace = automatic(network, inputs, sizes, bounds)
         except UnsupportedError:
             raise
         except OpenExtentError as error:
-            return traced(network, *_settled_by(error, inputs, bounds, source), source)
+            return traced(network, *_settled_by(error, inputs, bounds, source), source, large=large)
         except Exception as error:
             _log.debug("%s at %s: %s", source, sizes, error)
             continue
@@ -134,18 +148,21 @@ def _rehearsed(
 
 
 def _fitting(
-    network: nn.Module, inputs: Sequence[Input], bounds: Bounds
+    network: nn.Module,
+    inputs: Sequence[Input],
+    bounds: Bounds,
+    tables: Sequence[Sequence[Sequence[int]]],
 ) -> Iterator[dict[str, int]]:
-    """Yield the later sizes at which the network fits; all where it fits none."""
+    """Yield the sizes of the first of ``tables`` at which the network fits; all if at none."""
     fits = False
-    for rows in (_SIZES, _SELDOM):
+    for rows in tables:
         for sizes in _sizes(rows, inputs, bounds):
             if misfit(network, inputs, sizes) is None:
                 fits = True
                 yield sizes
         if fits:
             return
-    yield from _sizes(_SIZES, inputs, bounds)
+    yield from _sizes(tables[0], inputs, bounds)
 
 
 def _settled_by(

@@ -50,7 +50,7 @@ def replace_complex(program: torch.export.ExportedProgram) -> None:
     """
     nodes = list(program.graph.nodes)
     if any(_is_complex(node.meta.get("val")) for node in nodes):
-        writer = Writer(program.graph)
+        writer = Writer(program)
         weights = _real_weights(program)
         for node in nodes:
             if node.name in weights:

@@ -134,7 +134,7 @@ def compute_weights(program: torch.export.ExportedProgram) -> None:
     for node in list(weights.computed()):
         with torch.no_grad():
             value = weights.value(node).detach().contiguous()
-        made = _add_weight(program, weights.name(node), value)
+        made = add_weight(program, weights.name(node), value)
         names[made] = weights.name(node)
         made.meta = {"val": node.meta["val"]}
         weights.values[made] = value
@@ -163,7 +163,7 @@ def _take_names(program: torch.export.ExportedProgram, names: dict[fx.Node, str]
         program._state_dict = state
 
 
-def _add_weight(program: torch.export.ExportedProgram, name: str, value: torch.Tensor) -> fx.Node:
+def add_weight(program: torch.export.ExportedProgram, name: str, value: torch.Tensor) -> fx.Node:
     """Return the argument of ``program`` for one more weight."""
     specs = program.graph_signature.input_specs
     taken = {spec.target for spec in specs}

@@ -175,8 +175,12 @@ class OpenExtents:
         return any(_extent_at(extent, sizes) <= 1 for extent in known)
 
 
-def _decided(where: str) -> UnsupportedError:
-    return UnsupportedError(
+class DecidedExtentError(UnsupportedError):
+    """An operator asks how large an open extent is, and what it then does fits that size alone."""
+
+
+def _decided(where: str) -> DecidedExtentError:
+    return DecidedExtentError(
         "model",
         f"{where} makes a number of an extent that is open",
         "operators whose number of steps does not follow from an open extent",

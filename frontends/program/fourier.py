@@ -28,15 +28,20 @@ WHOLE = 64
 def _turn(w: Writer, pair: Pair, axis: int, sign: int) -> Pair:
     """Return the transform of all of an axis, without a factor."""
     extent = _extent(w, pair[0], axis, in_parts=True)
-    short = next(n for n in range(math.isqrt(extent), 0, -1) if extent % n == 0)
-    fixed = all(isinstance(e, int) for e in pair[0].meta["val"].shape)
-    if extent > WHOLE and short > 1 and fixed:
-        return _in_two(w, pair, axis, sign, extent // short)
+    if rows := _rows(pair[0], extent):
+        return _in_two(w, pair, axis, sign, rows)
     cos, sin = _waves(w, extent, extent)
     a, c = (_along(w, part, cos, axis) for part in pair)
     b, d = (_along(w, part, sin, axis) for part in pair)
     first, second = (aten.add, aten.sub) if sign < 0 else (aten.sub, aten.add)
     return w.emit(first.Tensor, a, d), w.emit(second.Tensor, c, b)
+
+
+def _rows(x: fx.Node, extent: int) -> int:
+    """Return as how many rows and columns an axis is transformed in two parts; 0: in one."""
+    short = next(n for n in range(math.isqrt(extent), 0, -1) if extent % n == 0)
+    fixed = all(isinstance(e, int) for e in x.meta["val"].shape)
+    return extent // short if extent > WHOLE and short > 1 and fixed else 0
 
 
 def _in_two(w: Writer, pair: Pair, axis: int, sign: int, rows: int) -> Pair:
@@ -64,26 +69,29 @@ def _along(w: Writer, x: fx.Node, matrix: fx.Node, axis: int) -> fx.Node:
     return w.emit(aten.permute.default, product, order)
 
 
-def _waves(w: Writer, rows: int, columns: int, period: int | None = None) -> Pair:
-    """Return ``cos(2 pi r c / period)`` and the sines, of float64 rounded."""
+def _waves(
+    w: Writer, rows: int, columns: int, period: int | None = None, *, mirrored: bool = False
+) -> Pair:
+    """Return ``cos(2 pi r c / period)`` and the sines, of float64 rounded.
+
+    Where they are ``mirrored``, each row but the first, and the middle of an even period, counts
+    twice: it stands for its mirror image, too.
+    """
     period = period or rows
-    r = w.emit(aten.arange.start_step, 0, rows, dtype=torch.int64)
-    c = w.emit(aten.arange.start_step, 0, columns, dtype=torch.int64)
-    product = w.emit(aten.mul.Tensor, w.emit(aten.unsqueeze.default, r, 1), c)
-    turns = w.emit(aten.remainder.Scalar, product, period)
-    turns = w.emit(aten._to_copy.default, turns, dtype=torch.float64)
-    angle = w.emit(aten.mul.Tensor, turns, 2 * math.pi / period)
+    r = torch.arange(rows)[:, None]
+    angle = (r * torch.arange(columns) % period).double() * (2 * math.pi / period)
+    counts = 1 + (2 * r % period != 0).double() if mirrored else 1
+    kind = f"{rows}x{columns}_of_{period}{'_mirrored' if mirrored else ''}"
     cos, sin = (
-        w.emit(aten._to_copy.default, _exact(w, w.emit(wave.default, angle)), dtype=torch.float32)
-        for wave in (aten.cos, aten.sin)
+        w.weight(f"{name}_{kind}", (_exact(wave(angle)) * counts).float())
+        for name, wave in (("cosines", torch.cos), ("sines", torch.sin))
     )
     return cos, sin
 
 
-def _exact(w: Writer, wave: fx.Node) -> fx.Node:
+def _exact(wave: torch.Tensor) -> torch.Tensor:
     """Return ``wave`` with zeros where it is one but for the rounding of its angle."""
-    small = w.emit(aten.lt.Scalar, w.emit(aten.abs.default, wave), 1e-9)
-    return w.emit(aten.where.self, small, w.emit(aten.full_like.default, wave, 0.0), wave)
+    return torch.where(wave.abs() < 1e-9, 0.0, wave)
 
 
 def _extent(w: Writer, x: fx.Node, axis: int, *, in_parts: bool = False) -> int:
@@ -131,7 +139,7 @@ def r2c(w: Writer, x: fx.Node, axes: Sequence[int], norm: int, onesided: bool) -
     *others, last = axes
     extent = _extent(w, x, last, in_parts=True)
     half = extent // 2 + 1 if onesided else extent
-    if extent > WHOLE:
+    if _rows(x, extent):
         whole = _turn(w, w.of(x), last, -1)
         pair = w.each(aten.slice.Tensor, whole, last, 0, half)
     else:
@@ -151,13 +159,6 @@ def c2r(w: Writer, x: fx.Node, axes: Sequence[int], norm: int, extent: int) -> A
         pair = _turn(w, pair, axis, 1)
     _extent(w, w.node, last)
     half = _extent(w, x, last)
-    cos, sin = _waves(w, half, extent, extent)
-    # Each place but the first, and the middle of an even axis, stands for its mirror image, too.
-    place = w.emit(aten.arange.start_step, 0, half, dtype=torch.int64)
-    ends = w.emit(aten.remainder.Scalar, w.emit(aten.mul.Tensor, place, 2), extent)
-    inner = w.emit(aten.ne.Scalar, ends, 0)
-    counts = w.emit(aten._to_copy.default, inner, dtype=torch.float32)
-    counts = w.emit(aten.unsqueeze.default, w.emit(aten.add.Tensor, counts, 1), 1)
-    cos, sin = (w.emit(aten.mul.Tensor, wave, counts) for wave in (cos, sin))
+    cos, sin = _waves(w, half, extent, extent, mirrored=True)
     parts = _along(w, pair[0], cos, last), _along(w, pair[1], sin, last)
     return w.scaled([w.emit(aten.sub.Tensor, *parts)], _factor(shape, axes, norm))[0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import operator
 from typing import Any
 
 from tvm import ir, s_tir, tirx
@@ -24,6 +26,9 @@ _RESHAPES = ("reshape", "T_reshape")
 """Names of blocks that only move elements to other axes: our definition's and TVM's."""
 
 _PARTS = (tirx.FloorDiv, tirx.FloorMod)
+
+_TASKS = 64
+"""Steps that any number of threads can share."""
 
 _LONG = 2048
 """Elements of a row from which on that is worth more partial results to combine at the end."""
@@ -145,8 +150,17 @@ def _column_reduction(sch: s_tir.Schedule, block: BlockRV) -> None:
     sch.reverse_compute_at(stored, out, preserve_unit_loops=True)
     _vectors(sch, sch.get_loops(stored)[-1], lanes)
     if heavy:  # before the block is cut in two writers of its output
-        cores.share(sch, [*spatial[:-1], out])
+        cores.share(sch, _tasks(sch, [*spatial[:-1], out]))
     sch.decompose_reduction(block, reduced[0])
+
+
+def _tasks(sch: s_tir.Schedule, loops: list[LoopRV]) -> list[LoopRV]:
+    """Return the outer ``loops`` that are steps enough for threads.
+
+    Inner ones stay: what is asked of a place, whether it lies beyond a border, is asked once a row.
+    """
+    steps = itertools.accumulate((b.extent(sch, loop) or 1 for loop in loops), operator.mul)
+    return loops[: next((k for k, n in enumerate(steps, 1) if n >= _TASKS), len(loops))]
 
 
 def _columns(extents: list[int | None]) -> tuple[int, int]:

@@ -19,6 +19,7 @@ from tvm_sparse.passes.canonical.fold_batch_norm import FoldBatchNorm
 from tvm_sparse.passes.canonical.fold_constants import FoldConstants
 from tvm_sparse.passes.canonical.hoist_elementwise import HoistElementwise
 from tvm_sparse.passes.canonical.pad_convolutions import PadConvolutions
+from tvm_sparse.passes.canonical.pad_pools import PadPools
 from tvm_sparse.passes.canonical.pool_first import PoolFirst
 from tvm_sparse.passes.canonical.simplify import Simplify
 from tvm_sparse.passes.canonical.sink_permutes import SinkPermutes
@@ -43,6 +44,7 @@ def canonicalise(weights: Mapping[str, np.ndarray], inputs: int) -> list[Pass]:
         FoldConstants(),
         FoldBatchNorm(),
         PadConvolutions(),
+        PadPools(),
         PoolFirst(),
         ChannelsLast(),
         Simplify(),

@@ -13,6 +13,7 @@ from tvm.ir import GenericConst
 from tvm_sparse.base.memory import array_of
 from tvm_sparse.passes.graph.convolution import CONVOLUTIONS, options_of
 from tvm_sparse.passes.graph.elementwise import ELEMENTWISE, Function
+from tvm_sparse.passes.graph.padding import border_widths
 from tvm_sparse.passes.graph.rewrite import Rewriter, count_uses, op_name, rewrite
 
 
@@ -50,7 +51,7 @@ class _Rule:
         if form is None:
             return None
         pad, steps = self._before(rewriter.original.args[0])
-        widths = None if pad is None else _widths(pad, str(call.attrs.data_layout))
+        widths = None if pad is None else border_widths(pad, str(call.attrs.data_layout))
         if pad is None or widths is None or not self._gives_zero(pad, steps):
             return None
         x = rewriter.visit_expr(pad.args[0])
@@ -106,13 +107,3 @@ def _computed(step: relax.Call, operands: list[np.ndarray]) -> np.ndarray | None
 
 _STEPS: dict[str, Function] = {"clip": np.clip, "astype": lambda x: x}
 """What NumPy computes of steps with attributes."""
-
-
-def _widths(pad: relax.Call, layout: str) -> list[int] | None:
-    """Return the zeros before all spatial axes, then those behind; ``None`` if not all are so."""
-    widths = [int(w) for w in pad.attrs.pad_width]
-    pairs = dict(zip(layout, zip(widths[::2], widths[1::2], strict=True), strict=True))
-    sides = [pairs.pop("N"), pairs.pop("C")]
-    if str(pad.attrs.pad_mode) != "constant" or any(map(any, sides)) or min(widths) < 0:
-        return None
-    return [before for before, _ in pairs.values()] + [behind for _, behind in pairs.values()]

@@ -44,3 +44,13 @@ def padding_of(mod: tvm.IRModule, call: relax.Call) -> tuple[int, ...] | None:
         return None
     attrs = mod[call.args[0]].attrs
     return tuple(int(w) for w in attrs[PADDING]) if PADDING in attrs else None
+
+
+def border_widths(pad: relax.Call, layout: str) -> list[int] | None:
+    """Return what a pad puts before all spatial axes, then behind; ``None`` if not all is so."""
+    widths = [int(w) for w in pad.attrs.pad_width]
+    pairs = dict(zip(layout, zip(widths[::2], widths[1::2], strict=True), strict=True))
+    sides = [pairs.pop("N"), pairs.pop("C")]
+    if str(pad.attrs.pad_mode) != "constant" or any(map(any, sides)) or min(widths) < 0:
+        return None
+    return [before for before, _ in pairs.values()] + [behind for _, behind in pairs.values()]
