@@ -80,6 +80,23 @@ def test_products_of_activations_stay_in_floats_and_a_warning_says_so():
     assert "products of two activations" in library.verdict()
 
 
+class Attention(nn.Module):
+    """Attention whose first product is of bytes, in half precision."""
+
+    def forward(self, x):
+        """Map ``(..., rows, 64)`` to the same."""
+        query, key = rounded(x.float()).half(), rounded(x.float(), 0).half()
+        return nn.functional.scaled_dot_product_attention(query, key, x)
+
+
+def test_attention_in_one_kernel_is_told():
+    x = torch.randn(2, 3, 32, 64).half()
+    told = r"products of two activations multiply.*: 2x3x32x64 by 2x3x64x32; "
+    with pytest.warns(WidenedBytesWarning, match=told):
+        library = compiled(Attention(), x)
+    assert any("attention" in kernel.function for kernel in library.kernels)
+
+
 def test_products_of_open_extents_stay_in_floats_and_a_warning_says_so():
     x, dims = torch.randn(2, 16, 5, 7), {"x": {2: torch.export.Dim("rows", min=2, max=64)}}
     told = r"products of two activations.*: 2x16x\?x7 by 2x16x7x\?, .* such extents$"

@@ -59,3 +59,30 @@ def test_bytes_above_a_zero_point_are_steps(zero):
     unsigned = RNG.integers(0, 256, (6, 30))
     found = find_steps(((unsigned - zero) * np.float32(0.03)).astype(np.float32))
     np.testing.assert_array_equal(found.integers, unsigned - zero)
+
+
+@given(
+    st.integers(0, 10_000),
+    st.sampled_from([("float16", 128), ("bfloat16", 48)]),  # bfloat16 has eight bits itself
+    st.floats(0, 1),
+    st.floats(-17, 1),
+)
+def test_multiples_that_were_rounded_are_found(seed, kind, part, exponent):
+    """Their roundings are the weights again; halves so small that they lose bits are among them."""
+    rng = np.random.default_rng(seed)
+    dtype, most = kind
+    largest = max(2, round(part * most))
+    whole = rng.integers(1 - largest, largest, (9, 40))
+    weight = (whole * rng.uniform(1, 2, (9, 1)) * 2.0**exponent).astype(dtype)
+    found = find_steps(weight, dtype)
+    assert found is not None
+    meant = found.integers * found.sizes[:, None]
+    np.testing.assert_array_equal(meant.astype(dtype), weight)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_other_halves_have_none(dtype):
+    weight = RNG.standard_normal((4, 50)).astype(dtype)
+    assert find_steps(weight, dtype) is None
+    weight[1, 7] = np.inf
+    assert find_steps(weight, dtype) is None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import Enum
+from typing import Any
 
 NAMED = 3
 """Names in a phrase."""
@@ -44,6 +45,10 @@ class InFloats(dict[Kind, "Counter[str]"]):
         """Record one more."""
         self.setdefault(kind, Counter())[name] += 1
 
+    def note_product(self, kind: Kind, operands: Sequence[Sequence[Any]]) -> None:
+        """Record one more product of activations with these extents."""
+        self.note(kind, " by ".join(map(_extents, operands)))
+
     def phrases(self) -> Iterator[str]:
         """Yield a phrase for each kind."""
         for kind, counts in self.items():
@@ -54,3 +59,7 @@ class InFloats(dict[Kind, "Counter[str]"]):
                 f"{kind.plural} multiply no bytes, though quantized: {named}; {kind.reason}: "
                 f"leave them out of quantization, which is no slower, or {kind.otherwise}"
             )
+
+
+def _extents(shape: Sequence[Any]) -> str:
+    return "x".join(str(extent) if isinstance(extent, int) else "?" for extent in shape)

@@ -14,7 +14,7 @@ from tvm_sparse.ops.bytes.quantize import Scale
 from tvm_sparse.ops.contractions.byte_products import ByteProduct, Centre
 from tvm_sparse.ops.contractions.pack_bytes import packed
 from tvm_sparse.passes.bytes.dynamic_meaning import centred_bytes
-from tvm_sparse.passes.bytes.quantization import Meaning, meaning_of
+from tvm_sparse.passes.bytes.quantization import Meaning, behind_casts, cast, meaning_of
 from tvm_sparse.passes.graph.rewrite import Rewriter, call_function, op_name, static_shape
 from tvm_sparse.passes.graph.views import seen
 
@@ -56,9 +56,10 @@ def byte_product(rewriter: Rewriter, call: relax.Call, target: Target) -> Any | 
     single = np.dtype(FLOAT_SUMS).type
     whole = str(call.ty.dtype) == INTEGER_SUMS
     factor = None if whole else float(single(left.scale.scale) * single(right.scale.scale))
-    return rewriter.builder_.call_te(
+    meant = rewriter.builder_.call_te(
         lambda s, *t: centre.meant(s, factor, *t), sums, *totals, primfunc_name_hint="meant"
     )
+    return meant if whole else cast(rewriter, meant, str(call.ty.dtype))
 
 
 def byte_operands(rewriter: Rewriter, call: relax.Call) -> tuple[Meaning, Meaning] | None:
@@ -66,9 +67,14 @@ def byte_operands(rewriter: Rewriter, call: relax.Call) -> tuple[Meaning, Meanin
 
     Where the result is whole, a step of bytes means one.
     """
-    of = _steps_of if str(call.ty.dtype) == INTEGER_SUMS else meaning_of
+    of = _steps_of if str(call.ty.dtype) == INTEGER_SUMS else _meaning_of
     left, right = (of(rewriter, operand) for operand in call.args)
     return None if left is None or right is None else (left, right)
+
+
+def _meaning_of(rewriter: Rewriter, expr: Any) -> Meaning | None:
+    """Return the bytes whose meaning ``expr`` is, cast to halves or not."""
+    return meaning_of(rewriter, behind_casts(rewriter, expr)[0])
 
 
 def _steps_of(rewriter: Rewriter, expr: Any) -> Meaning | None:

@@ -9,7 +9,7 @@ import numpy as np
 from tvm import relax
 
 from tvm_sparse.base.numerics import FLOAT_SUMS, INTEGER_SUMS
-from tvm_sparse.passes.bytes.quantization import BYTES, with_number
+from tvm_sparse.passes.bytes.quantization import BYTES, behind_casts, meaning_of, with_number
 from tvm_sparse.passes.bytes.row_numbers import number_in
 from tvm_sparse.passes.graph.rewrite import Rewriter, op_name, same_shape, shape_of
 
@@ -50,6 +50,12 @@ def dynamic_meaning_of(rewriter: Rewriter, expr: Any) -> DynamicMeaning | None:
     if found is None or not same_shape(shape_of(found[0]), shape_of(call)):
         return None
     return DynamicMeaning(found[0], size, found[1])
+
+
+def means_bytes(rewriter: Rewriter, expr: Any) -> bool:
+    """Whether ``expr`` is what bytes mean, cast to halves or not."""
+    expr, _ = behind_casts(rewriter, expr)
+    return bool(meaning_of(rewriter, expr) or dynamic_meaning_of(rewriter, expr))
 
 
 def centred_bytes(rewriter: Rewriter, expr: Any) -> tuple[Any, Any] | None:

@@ -17,6 +17,7 @@ from tvm_sparse.passes.bytes.quantization import (
     Meaning,
     dequantize,
     inverse,
+    is_cast,
     meaning_of,
     quantize,
     scale_of,
@@ -33,11 +34,14 @@ def _recognised(rewriter: Rewriter, call: relax.Call) -> Any | None:
     name, dtype = op_name(call), str(getattr(call.ty, "dtype", ""))
     if dtype in BYTES:
         return rounded(rewriter, call, dtype)
-    return _meant(rewriter, call) if name == "multiply" and dtype == FLOAT_SUMS else None
+    return meant_by(rewriter, call) if name == "multiply" and dtype == FLOAT_SUMS else None
 
 
-def _meant(rewriter: Rewriter, call: relax.Call) -> Any | None:
-    """``multiply(astype(subtract(astype(q, int32), zero), float32), size)`` --> ``dequantize``."""
+def meant_by(rewriter: Rewriter, call: relax.Call) -> Any | None:
+    """``multiply(astype(subtract(astype(q, int32), zero), float32), size)`` --> ``dequantize``.
+
+    ``None`` for another product.
+    """
     product = with_number(rewriter, call, "multiply")
     if not product or product[1] <= 0:
         return None
@@ -62,11 +66,7 @@ def _moved(rewriter: Rewriter, call: relax.Call) -> Any | None:
         return _requantized(rewriter, call)
     if name == "concat":
         return _joined(rewriter, call)
-    meaning = meaning_of(rewriter, call.args[0]) if name in MOVES else None
-    if meaning is None:
-        return None
-    moved = relax.Call(call.op, [meaning.bytes, *call.args[1:]], call.attrs, call.ty_args)
-    return dequantize(rewriter.emit(moved), meaning.scale)
+    return _bytes_moved(rewriter, call) if name in MOVES else None
 
 
 MOVES = (
@@ -76,12 +76,42 @@ MOVES = (
 """Operators that hand on some of their elements: the same with bytes, whose order is the same."""
 
 
+def _bytes_moved(rewriter: Rewriter, call: relax.Call) -> Any | None:
+    """Move bytes, also where casts stand between these and ``call``: they are done behind it."""
+    values = call.args[0]
+    if is_cast(cast := rewriter.resolve(values)):
+        moved = _bytes_moved(rewriter, _on(call, cast.args[0]))
+        return None if moved is None else _cast(rewriter, moved, values)
+    meaning = meaning_of(rewriter, values)
+    if meaning is None:
+        return None
+    return dequantize(rewriter.emit(_on(call, meaning.bytes)), meaning.scale)
+
+
+def _cast(rewriter: Rewriter, expr: Any, like: Any) -> relax.Call:
+    return relax.op.astype(rewriter.emit(expr), str(like.ty.dtype))
+
+
+def _on(call: relax.Call, values: Any) -> relax.Call:
+    """Return ``call`` with another first operand."""
+    return relax.Call(call.op, [values, *call.args[1:]], call.attrs, call.ty_args)
+
+
 def _joined(rewriter: Rewriter, call: relax.Call) -> Any | None:
     """Join bytes where all pieces mean the same."""
     pieces = rewriter.resolve(call.args[0])
     if not isinstance(pieces, relax.Tuple):
         return None
-    meanings = [meaning_of(rewriter, piece) for piece in pieces.fields]
+    return _bytes_joined(rewriter, call, list(pieces.fields))
+
+
+def _bytes_joined(rewriter: Rewriter, call: relax.Call, pieces: list[Any]) -> Any | None:
+    """Join what ``pieces`` mean as ``call`` does; where all are cast, the result is."""
+    casts = [rewriter.resolve(piece) for piece in pieces]
+    if all(map(is_cast, casts)):
+        joined = _bytes_joined(rewriter, call, [cast.args[0] for cast in casts])
+        return None if joined is None else _cast(rewriter, joined, call)
+    meanings = [meaning_of(rewriter, piece) for piece in pieces]
     found = [m for m in meanings if m is not None]
     if len(found) < len(meanings) or len({m.scale for m in found}) != 1:
         return None
@@ -142,7 +172,7 @@ class _Early:
         y = rewriter.emit(relax.Call(steps.op, [source, steps.args[1]], steps.attrs))
         y = rewriter.emit(quantize(y, scale.zero_point, scale.dtype))
         for move in reversed(moves):
-            y = rewriter.emit(relax.Call(move.op, [y, *move.args[1:]], move.attrs, move.ty_args))
+            y = rewriter.emit(_on(move, y))
         return y
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from tvm import relax
 
 from tvm_sparse.base.memory import array_of
-from tvm_sparse.base.numerics import FLOAT_SUMS, INTEGER_SUMS
+from tvm_sparse.base.numerics import FLOAT_SUMS, HALVES, INTEGER_SUMS, bits_of
 from tvm_sparse.ops.bytes.quantize import Scale
 from tvm_sparse.passes.graph.rewrite import Rewriter, op_name
 
@@ -34,6 +34,26 @@ def meaning_of(rewriter: Rewriter, expr: Any) -> Meaning | None:
     if size is None or zero is None:
         return None
     return Meaning(call.args[0], Scale(str(call.args[0].ty.dtype), size, int(zero)))
+
+
+def behind_casts(rewriter: Rewriter, expr: Any) -> tuple[Any, str]:
+    """Return what casts to and from halves made ``expr`` of, and the narrowest type on the way."""
+    dtype = str(expr.ty.dtype)
+    while is_cast(call := rewriter.resolve(expr)):
+        expr = call.args[0]
+        dtype = min(dtype, str(expr.ty.dtype), key=bits_of)
+    return expr, dtype
+
+
+def is_cast(call: Any) -> bool:
+    """Whether ``call`` casts between single and half precision."""
+    types = {*HALVES, FLOAT_SUMS}
+    return op_name(call) == "astype" and {str(e.ty.dtype) for e in (call, call.args[0])} <= types
+
+
+def cast(rewriter: Rewriter, expr: Any, dtype: str) -> Any:
+    """Return ``expr``, single precision, in ``dtype``."""
+    return expr if dtype == FLOAT_SUMS else relax.op.astype(rewriter.emit(expr), dtype)
 
 
 def scale_of(rewriter: Rewriter, call: relax.Call) -> Scale | None:

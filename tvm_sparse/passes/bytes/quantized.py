@@ -21,7 +21,7 @@ from tvm_sparse.passes.bytes.dynamic_meaning import (
     dynamic_meaning_of,
     is_one,
 )
-from tvm_sparse.passes.bytes.quantization import meaning_of
+from tvm_sparse.passes.bytes.quantization import behind_casts, meaning_of
 from tvm_sparse.passes.bytes.weight_steps import LARGEST, Steps, find_steps
 from tvm_sparse.passes.graph.rewrite import Rewriter, constant
 
@@ -104,16 +104,17 @@ def integers_of(
     """Return a layer's operands as integers, or why they are none (empty: ``x`` is no bytes).
 
     ``weight`` has its features first. What bytes mean may differ between rows of the input only
-    where a row of the output is computed from a single one, ``by_row``.
+    where a row of the output is computed from a single one, ``by_row``. Casts of what bytes mean to
+    halves are left out: products of bytes are exact.
     """
-    static = meaning_of(rewriter, x)
-    meaning = static or dynamic_meaning_of(rewriter, x)
+    x, dtype = behind_casts(rewriter, x)
+    meaning = meaning_of(rewriter, x) or dynamic_meaning_of(rewriter, x)
     if meaning is None:
         return ""
     if isinstance(meaning, DynamicMeaning) and not by_row:
         if not (is_one(meaning.size) and is_one(meaning.zero)):
             return "what its input means differs between places that a window covers"
-    steps = find_steps(weight)
+    steps = find_steps(weight) or find_steps(weight, dtype)
     if steps is None:
         return _NO_STEPS
     if reason := _refused(str(meaning.bytes.ty.dtype), steps.integers, target):

@@ -28,6 +28,8 @@ def rounded(rewriter: Rewriter, call: relax.Call, dtype: str) -> Any | None:
     if op_name(whole) != "round" or not inside or zero != int(zero):
         return None
     counted = whole.args[0]
+    if str(counted.ty.dtype) != FLOAT_SUMS:
+        counted = rewriter.emit(relax.op.astype(counted, FLOAT_SUMS))
     if low > limits.min:
         counted = rewriter.emit(relax.op.maximum(counted, relax.const(low - zero, FLOAT_SUMS)))
     if high < limits.max:

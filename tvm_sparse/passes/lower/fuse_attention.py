@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,6 +13,8 @@ from tvm_sparse.base.numerics import Numerics
 from tvm_sparse.machine.engine.registry import supported
 from tvm_sparse.ops.contractions.batch_matmul import View
 from tvm_sparse.ops.cuda.attention import Attention, ScoreMask, attention
+from tvm_sparse.passes.bytes.fuse_quantization import meant_by
+from tvm_sparse.passes.bytes.quantization import behind_casts
 from tvm_sparse.passes.canonical.left_products import MATRIX
 from tvm_sparse.passes.graph.attention_chain import Chain, attention_chain, scaled
 from tvm_sparse.passes.graph.computed_extents import with_extents
@@ -25,6 +28,7 @@ from tvm_sparse.passes.graph.rewrite import (
 )
 from tvm_sparse.passes.graph.views import Names, Seen, Shape, named, seen, whole
 from tvm_sparse.selection.cuda.attention_choice import attention_warps
+from tvm_sparse.selection.in_floats import Kind
 
 QUERY, KEY = 0, 1
 """Places among the operands."""
@@ -42,14 +46,16 @@ class FuseAttention:
     mask: what is not zero stands in the place of a score.
     Transpositions, reshapes and slices around it are read and written in place, and so are keys and
     values that several heads share, where a broadcast repeats them. A number that
-    queries or keys are multiplied with is part of the scale.
+    queries or keys are multiplied with is part of the scale. ``note`` is told of products of what
+    bytes mean.
     """
 
     target: tvm.target.Target
+    note: Callable[[Kind, Sequence[Sequence[Any]]], None] = lambda kind, operands: None
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return the module with fused attention."""
-        return rewrite(mod, _Fuse(self.target, count_uses(mod["main"])))
+        return rewrite(mod, _Fuse(self.target, self.note, count_uses(mod["main"])))
 
 
 @dataclass
@@ -57,6 +63,7 @@ class _Fuse:
     """The rule; remembers what it fused, since a transposition may follow."""
 
     target: tvm.target.Target
+    note: Callable[[Kind, Sequence[Sequence[Any]]], None]
     uses: dict[Any, int]
     made: dict[Any, tuple[Attention, str, Names]] = field(default_factory=dict)
 
@@ -88,6 +95,8 @@ class _Fuse:
         if not supported(Numerics.uniform(dtype), self.target) or not a.fits(dtype):
             return None
         operands = [operand for _, operand in (query, key, value)]
+        if all(_of_bytes(rewriter, operand) for operand in operands[: KEY + 1]):
+            self.note(Kind.PRODUCTS, [shape_of(chain.query) or (), shape_of(chain.key) or ()])
         operands += [mask.operand(rewriter, dtype) for mask in chain.masks]
         return self._emit(rewriter, (a, dtype, names), operands, call)
 
@@ -125,6 +134,12 @@ class _Fuse:
         emitted = call_function(rewriter, func, operands, call.ty, "attention")
         self.made[emitted.args[0]] = made
         return emitted
+
+
+def _of_bytes(rewriter: Rewriter, operand: Any) -> bool:
+    """Whether ``operand`` is what bytes mean, cast to halves."""
+    call = rewriter.resolve(behind_casts(rewriter, operand)[0])
+    return op_name(call) == "multiply" and meant_by(rewriter, call) is not None
 
 
 def _operands(

@@ -17,6 +17,7 @@ from tvm_sparse.ops.bytes.quantize import padded
 from tvm_sparse.ops.contractions.contraction import OPEN_ROWS, Contraction
 from tvm_sparse.ops.contractions.planes import planes_shapes
 from tvm_sparse.ops.contractions.recurrence import recurrence
+from tvm_sparse.passes.bytes.quantization import cast
 from tvm_sparse.passes.bytes.quantized import (
     Integers,
     integers_of,
@@ -231,7 +232,7 @@ class _Lower:
             return found
         if found:
             reason = Kind.GROUPS.reason if lacks else found
-            said = f"{call.ty.dtype}, though its input is quantized: {reason}"
+            said = f"{call.args[1].ty.dtype}, though its input is quantized: {reason}"
             self.chooser.notes.add(name, said)
         if lacks:
             self.chooser.decisions.in_floats.note(Kind.GROUPS, name)
@@ -256,7 +257,8 @@ class _Lower:
             sums.append(
                 rewriter.emit(call_function(rewriter, candidate.func, [x.x, *arrays], ty, hint))
             )
-        return x.meaning(rewriter, functools.reduce(relax.op.add, sums))
+        meant = x.meaning(rewriter, functools.reduce(relax.op.add, sums))
+        return meant if x.factors is None else cast(rewriter, meant, str(call.ty.dtype))
 
     def _packed(self, weight: Any, layer: Layer, rest: str = "") -> tuple[Candidate, list[Any]]:
         """Choose and pack a weight, or its ``rest``, once, however often the network reads it."""

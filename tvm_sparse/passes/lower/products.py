@@ -51,7 +51,7 @@ class Products:
 
     def __init__(self, chooser: Chooser, uses: dict[Any, int]) -> None:
         self.target, self.uses = chooser.target, uses
-        self.note = chooser.decisions.in_floats.note
+        self.note = chooser.decisions.in_floats.note_product
         self.made: dict[tvm.ir.GlobalVar, Made] = {}
 
     def lower(self, rewriter: Rewriter, call: relax.Call) -> Any | None:
@@ -59,7 +59,7 @@ class Products:
         if (integers := self.of_bytes(rewriter, call)) is not None:
             return integers
         if byte_operands(rewriter, call) is not None:
-            self.note(self.in_floats, " by ".join(map(_extents, call.args)))
+            self.note(self.in_floats, [shape_of(operand) or () for operand in call.args])
         return self._of_numbers(rewriter, call)
 
     def _of_numbers(self, rewriter: Rewriter, call: relax.Call) -> Any | None:
@@ -153,11 +153,6 @@ class TiledProducts(Products):
             return None
         func = with_extents(product(left[0], right[0], tuple(lead), numerics, tile), names)
         return call_function(rewriter, func, [left[1], right[1]], call.ty, "matmul")
-
-
-def _extents(operand: Any) -> str:
-    extents = shape_of(operand) or ()
-    return "x".join(str(extent) if isinstance(extent, int) else "?" for extent in extents)
 
 
 def constant_operands(

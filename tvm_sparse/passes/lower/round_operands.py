@@ -15,8 +15,7 @@ from tvm_sparse.base.memory import array_of
 from tvm_sparse.base.numerics import FLOAT32, FLOAT_SUMS, Numerics
 from tvm_sparse.machine.engine.registry import supported
 from tvm_sparse.ops.bytes.halves import rounded
-from tvm_sparse.passes.bytes.dynamic_meaning import dynamic_meaning_of
-from tvm_sparse.passes.bytes.quantization import meaning_of
+from tvm_sparse.passes.bytes.dynamic_meaning import means_bytes
 from tvm_sparse.passes.graph.convolution import CONVOLUTIONS, is_channels_last, numerics_of
 from tvm_sparse.passes.graph.rewrite import (
     Rewriter,
@@ -42,7 +41,7 @@ class _RoundOperandsRule:
         weight = _weight(rewriter, call)
         if weight is None or numerics_of(call) != FLOAT32:
             return None
-        if meaning_of(rewriter, call.args[0]) or dynamic_meaning_of(rewriter, call.args[0]):
+        if means_bytes(rewriter, call.args[0]):
             return None  # a layer of bytes
         value, name = array_of(weight).astype(self.numerics.weight), layer_name(weight)
         if reason := self._refused(call, value):

@@ -13,6 +13,7 @@ from tvm.target import Target
 from tvm_sparse.base.memory import array_of
 from tvm_sparse.base.numerics import FLOAT_SUMS, HALVES
 from tvm_sparse.machine.registry import machine_of
+from tvm_sparse.passes.bytes.dynamic_meaning import means_bytes
 from tvm_sparse.passes.graph.convolution import CONVOLUTIONS, is_channels_last, options_of
 from tvm_sparse.passes.graph.rewrite import (
     Rewriter,
@@ -63,7 +64,7 @@ class _WidenProductsRule:
         else:
             options = options_of(call) | {"out_dtype": FLOAT_SUMS}
             product = CONVOLUTIONS[op_name(call)].operator(*operands, **options)
-        if weight is not None:
+        if weight is not None and not means_bytes(rewriter, call.args[0]):
             self.note(layer_name(weight), f"{'/'.join(sorted(types))}, multiplied in {FLOAT_SUMS}")
         return self._rounded(rewriter, product, str(call.ty.dtype))
 
