@@ -91,7 +91,7 @@ class Attention(nn.Module):
 
 def test_attention_in_one_kernel_is_told():
     x = torch.randn(2, 3, 32, 64).half()
-    told = r"products of two activations multiply.*: 2x3x32x64 by 2x3x64x32; "
+    told = r"products in attention multiply.*: 2x3x32x64 by 2x3x64x32; "
     with pytest.warns(WidenedBytesWarning, match=told):
         library = compiled(Attention(), x)
     assert any("attention" in kernel.function for kernel in library.kernels)

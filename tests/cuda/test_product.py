@@ -6,12 +6,12 @@ from torch.export import Dim
 import tvm_sparse as ts
 from tests.cuda import kernels
 from tests.cuda.kernels import executed, needs_nvrtc, target, typed
-from tvm_sparse.base.numerics import Numerics
+from tvm_sparse.base.numerics import BYTE_PRODUCTS, Numerics, samples
 from tvm_sparse.ops.contractions.batch_matmul import View
 from tvm_sparse.ops.cuda.product import neighbours, product
 from tvm_sparse.ops.cuda.tile import ThreadBlockTile
 from tvm_sparse.schedules.cuda.tile_scalar import TileScalarRule
-from tvm_sparse.schedules.cuda.tile_tensor_core import TileTensorCoreRule
+from tvm_sparse.schedules.cuda.tile_tensor_core import TileBytesRule, TileTensorCoreRule
 from tvm_sparse.selection.cuda.product_choice import MOST_BLOCKS, product_tile
 from tvm_sparse.testing import emulate
 
@@ -61,6 +61,28 @@ def test_products_are_exact(emulator, case, dtype):
     operands = [typed(a, dtype), typed(b, dtype)]
     got = executed(emulator, kernels.scheduled(func, rule), operands, wanted.shape, dtype)
     np.testing.assert_array_equal(got, typed(wanted, dtype).astype("f4"))
+
+
+@pytest.mark.grid
+@needs_nvrtc
+@pytest.mark.parametrize("numerics", BYTE_PRODUCTS, ids=str)
+@pytest.mark.parametrize("turn", [False, True])
+@pytest.mark.parametrize("case", CASES)
+def test_products_of_bytes_are_exact(emulator, case, turn, numerics):
+    """Also where bytes of the right operand do not lie features first."""
+    left, right, lead = CASES[case]
+    *batch, length, features = right.shapes[-1]
+    last = range(len(batch))
+    turned = (*last, len(batch) + 1, len(batch))
+    right = View((*batch, features, length), (("permute_dims", turned),)) if turn else right
+    rng = np.random.default_rng(0)
+    a = samples(rng, left.shape, numerics.activation)
+    b = samples(rng, right.shape, numerics.weight)
+    wanted = seen(left, a).astype("i4") @ seen(right, b).astype("i4")
+    func = product(left, right, lead, numerics, ThreadBlockTile(32, 32, 32))
+    scheduled = kernels.scheduled(func, TileBytesRule())
+    got = executed(emulator, scheduled, [a, b], wanted.shape, "int32")
+    np.testing.assert_array_equal(got, wanted)
 
 
 def test_loads_are_as_wide_as_neighbours_and_alignment_allow():

@@ -116,6 +116,13 @@ INTEGERS = tuple(
 )
 """Quantized networks: sums are exact, and what follows scales and rounds them."""
 
+BYTE_PRODUCTS = tuple(
+    Numerics(left, right, INTEGER_SUMS, INTEGER_SUMS)
+    for left in ("uint8", "int8")
+    for right in ("int8", "uint8")
+)
+"""Products of two activations of such networks, whose right operand may be unsigned, too."""
+
 FLOAT64 = Numerics.uniform(DOUBLE)
 """Networks in double precision."""
 

@@ -21,8 +21,19 @@ class Kind(Enum):
     )
     PRODUCTS = (
         "products of two activations",
-        "this target multiplies bytes of activations by those of weights only",
-        "compile for a CPU",
+        "bytes of two activations are multiplied where leading extents are equal and sums are of "
+        "16384 bytes at most",
+        "give them such extents",
+    )
+    SHORT_PRODUCTS = (
+        "products of two activations",
+        "those of floats are modelled as fast, since bytes are added up or turned before",
+        "quantize them so that the byte zero means zero",
+    )
+    ATTENTION = (
+        "products in attention",
+        "attention of halves is one kernel, which multiplies these",
+        "quantize what the softmax gives, too",
     )
     OPEN_PRODUCTS = (
         "products of two activations",

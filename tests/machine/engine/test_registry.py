@@ -10,7 +10,7 @@ from tvm.target import Target
 
 from tests.kernels import host
 from tests.machines import changed_machine
-from tvm_sparse.base.numerics import BFLOATS, FLOAT32, FLOAT64, INTEGERS, Numerics
+from tvm_sparse.base.numerics import BFLOATS, BYTE_PRODUCTS, FLOAT32, FLOAT64, INTEGERS, Numerics
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.formats.balanced import BalancedFormat
 from tvm_sparse.formats.compressed_banks import CompressedBanksFormat
@@ -22,6 +22,7 @@ from tvm_sparse.machine.engine.registry import (
     engine_of,
     known,
     require_gpu,
+    require_product,
     require_tiles,
     supported,
 )
@@ -92,6 +93,13 @@ def test_gpu_kernels_refuse_integers_unless_bytes_are_in_tiles():
                 require(numerics)
         require(Numerics.uniform("bfloat16", "float32"))
     require_tiles(INTEGERS[0])
+
+
+def test_products_of_activations_on_gpus_are_of_floats_or_of_bytes_of_any_sign():
+    for numerics in (*BYTE_PRODUCTS, Numerics.uniform("bfloat16", "float32")):
+        require_product(numerics)
+    with pytest.raises(UnsupportedError, match="output int32 on CUDA"):
+        require_product(INT16)
 
 
 def test_winograd_does_not_fit_integers():

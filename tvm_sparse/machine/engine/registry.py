@@ -9,6 +9,7 @@ from tvm.target import Target
 
 from tvm_sparse.base.numerics import (
     BFLOATS,
+    BYTE_PRODUCTS,
     FLOAT32,
     FLOAT64,
     FLOAT_SUMS,
@@ -55,6 +56,9 @@ ON_GPU = tuple(
 
 IN_TILES = (*ON_GPU, *INTEGERS)
 """What tiles on GPUs are tested with; ``ops/cuda/multiply.py`` has their engines."""
+
+IN_PRODUCTS = (*ON_GPU, *BYTE_PRODUCTS)
+"""What products of two activations on GPUs are tested with."""
 
 OTHER_NUMERICS: dict[str, tuple[Numerics, ...]] = {GPU: IN_TILES}
 """What kernels multiply on machines that are no CPUs. Third parties' devices add theirs."""
@@ -107,6 +111,12 @@ def name_of(target: Target) -> str:
 def require_gpu(numerics: Numerics) -> None:
     """Refuse numerics that kernels of floats for GPUs were not tested with."""
     if numerics not in ON_GPU:
+        raise untested(numerics, GPU)
+
+
+def require_product(numerics: Numerics) -> None:
+    """Refuse numerics that products of two activations on GPUs were not tested with."""
+    if numerics not in IN_PRODUCTS:
         raise untested(numerics, GPU)
 
 

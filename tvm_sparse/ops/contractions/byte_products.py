@@ -54,6 +54,14 @@ class ByteProduct:
         return loop_nest(self.contraction, weights, target, centred=False)
 
 
+def shifts(left: Scale, right: Scale) -> dict[str, int]:
+    """Return what the operands of a :class:`ByteProduct` are shifted by, for :class:`Centre`."""
+    return {
+        "up": HALF_RANGE if is_signed(left.dtype) else 0,
+        "down": 0 if is_signed(right.dtype) else HALF_RANGE,
+    }
+
+
 @dataclass(frozen=True)
 class Centre:
     """What turns sums of a :class:`ByteProduct` into those of bytes less what means zero.
@@ -71,10 +79,11 @@ class Centre:
     constant: int
 
     @classmethod
-    def of(cls, left: Scale, right: Scale, columns: int) -> Centre:
-        """Return it for what the operands' bytes mean."""
-        up = HALF_RANGE if is_signed(left.dtype) else 0
-        down = 0 if is_signed(right.dtype) else HALF_RANGE
+    def of(cls, left: Scale, right: Scale, columns: int, *, up: int = 0, down: int = 0) -> Centre:
+        """Return it for what the operands' bytes mean.
+
+        What is multiplied are bytes of the left one and ``up``, and of the right one less ``down``.
+        """
         zeros = left.zero_point + up, right.zero_point - down
         constant = columns * (zeros[0] * down - zeros[1] * up + zeros[0] * zeros[1])
         return cls(-zeros[1], -zeros[0], constant)

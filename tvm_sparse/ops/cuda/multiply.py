@@ -10,8 +10,8 @@ from typing import Any, Protocol
 from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
-from tvm_sparse.base.numerics import FLOAT_SUMS, INTEGERS, Numerics, bits_of, is_float, sums_of
-from tvm_sparse.machine.engine.registry import require_tiles
+from tvm_sparse.base.numerics import FLOAT_SUMS, Numerics, bits_of, is_float, sums_of
+from tvm_sparse.machine.engine.registry import require_product
 from tvm_sparse.ops.cuda import ptx
 from tvm_sparse.ops.cuda.operands import Right, Steps, Sums, Taken
 from tvm_sparse.ops.cuda.staging import SHARED
@@ -26,9 +26,6 @@ ELEMENT_BITS = 16
 
 ROW_BYTES = 32
 """Bytes of the columns of such a tile."""
-
-BYTE_WEIGHTS = INTEGERS[0].weight
-"""What bytes are multiplied with."""
 
 NEIGHBOURS = 4
 """Features that a thread of a product of scalars has side by side."""
@@ -102,6 +99,8 @@ class Instruction:
     load: Load
     emit: Emit
     place: Place
+    weights: str = ""
+    """Type of the weights, if it is not that of activations."""
 
     def multiply(
         self,
@@ -120,7 +119,7 @@ class Instruction:
         """
         blocks, rows, columns = xs.shape[0], xs.shape[1] // EDGE, xs.shape[2] // self.columns
         across, dtype = tile[1] // self.features, str(xs.dtype)
-        weights = dtype if is_float(dtype) else BYTE_WEIGHTS
+        weights = self.weights or dtype
         lanes = [(LANES, held) for held in self.held]
         a = T.sblock_alloc_buffer(int64((blocks, rows, columns, *lanes[0])), dtype)
         b = T.sblock_alloc_buffer(int64((blocks, across, columns, *lanes[1])), weights)
@@ -161,18 +160,19 @@ class TensorCore:
     """Tiles of 16 rows, 16 features and 32 bytes of columns, by two ``mma`` each.
 
     These are ``mma.m16n8k16`` on fp16 or bf16 with fp32 sums, ``mma.m16n8k32`` on bytes with sums
-    of int32. Bytes of weights are signed, and lie features first: nothing on chip turns them.
+    of int32. Bytes of weights lie features first: nothing on chip turns them.
     """
 
     def multiply(self, xs: tirx.Buffer, ws: Right, tile: Extents, result: str) -> Any:
         """Emit the product of fragments."""
-        dtype = str(xs.dtype)
+        dtype, weights = str(xs.dtype), str(ws.buffer.dtype)
         columns = ROW_BYTES * 8 // bits_of(dtype)
         operator = "tile_tensor_core" if is_float(dtype) else "tile_bytes"
         load = functools.partial(ptx.load, ptx.Form.LEFT)
         operands = EDGE * columns // LANES
         held = (operands, operands, REGISTERS)
-        mma = Instruction(operator, EDGE, columns, held, load, ptx.multiply, _place)
+        emit = functools.partial(ptx.multiply, weights=weights)
+        mma = Instruction(operator, EDGE, columns, held, load, emit, _place, weights)
         form = ptx.Form.RIGHT if ws.features_first else ptx.Form.RIGHT_TRANSPOSED
 
         def load_weights(b: Any) -> None:
@@ -261,5 +261,5 @@ def fp32(value: Any) -> Any:
 
 def multiplier(numerics: Numerics) -> Multiplier:
     """Return how values are multiplied: fp32 stays exact, it takes no tensor core."""
-    require_tiles(numerics)
+    require_product(numerics)
     return Scalar() if numerics.activation == FLOAT_SUMS else TensorCore()

@@ -18,8 +18,8 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 from tvm.sym import Analyzer
 
-from tvm_sparse.base.numerics import Numerics, bits_of
-from tvm_sparse.machine.engine.registry import require_gpu
+from tvm_sparse.base.numerics import Numerics, bits_of, is_float
+from tvm_sparse.machine.engine.registry import require_product
 from tvm_sparse.ops.contractions.batch_matmul import View
 from tvm_sparse.ops.cuda.multiply import multiplier
 from tvm_sparse.ops.cuda.staging import SHARED, copy
@@ -38,6 +38,7 @@ class Matrices(DenseTiles):
     view: View
     lead: tuple[Any, ...]
     tile: ThreadBlockTile
+    of_bytes: bool
     _base: Any = field(init=False, default=None)
 
     @property
@@ -62,8 +63,11 @@ class Matrices(DenseTiles):
 
     @property
     def features_first(self) -> bool:
-        """Whether neighbours in memory are those of the reduction: a tile keeps their order."""
-        return not self.view.contiguous()
+        """Whether neighbours in memory are those of the reduction: a tile keeps their order.
+
+        Those of bytes must be on chip, whatever they are in memory.
+        """
+        return self.of_bytes or not self.view.contiguous()
 
     def declare(self, dtype: str) -> None:
         """Emit the parameter ``B``."""
@@ -91,17 +95,19 @@ def product(
     """Return ``f(A, B, Y)``: ``Y[..., m, n] = sum_k A[..., m, k] * B[..., k, n]``.
 
     Extents may be symbolic. ``A`` and ``B`` have the views' base shapes; their leading axes
-    broadcast to ``lead`` as NumPy's do. Sums are fp32, the result is rounded once. Rows, columns
-    and features are filled up with zeros to whole tiles on chip only.
+    broadcast to ``lead`` as NumPy's do. Sums are fp32, the result is rounded once. Those of bytes
+    are int32, as the result is; they are loaded one by one unless neighbours of ``B`` in memory
+    are those of the reduction. Rows, columns and features are filled up with zeros to whole tiles
+    on chip only.
 
     Raises
     ------
     UnsupportedError
         Kernels for GPUs were not tested with ``numerics``.
     """
-    require_gpu(numerics)
+    require_product(numerics)
     rows, features = left.shapes[-1][-2], right.shapes[-1][-1]
-    matrices = Matrices(right, lead, tile)
+    matrices = Matrices(right, lead, tile, not is_float(numerics.weight))
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_name("main")
         T.func_attr({FUSION: OUT_FUSABLE, "tirx.noalias": True})

@@ -197,14 +197,15 @@ def load(form: Form, ends: tuple[Any, Any], source: tirx.Buffer, lane: Any, pitc
     return T.cuda.func_call(name, *ends, source, row * pitch + column, source_code=code)
 
 
-def multiply(ends: tuple[Any, Any], left: Any, right: Any, dtype: str) -> Any:
+def multiply(ends: tuple[Any, Any], left: Any, right: Any, dtype: str, *, weights: str) -> Any:
     """Return the call that adds a product of 16 x 16 sums, 32 bytes long, to eight registers.
 
-    Bytes are activations of ``dtype``, with signed ones for weights and int32 for sums.
+    Activations are of ``dtype``. Bytes have ``weights`` of either sign, and sums of int32.
     """
-    name = f"ts_mma_{dtype}"
+    name = f"ts_mma_{dtype}" + "_unsigned" * (weights == "uint8")
     if dtype in _BYTES:
-        kind, sums, c = f"m16n8k32.row.col.s32.{_BYTES[dtype]}.s8.s32", "int", "r"
+        kind = f"m16n8k32.row.col.s32.{_BYTES[dtype]}.{_BYTES[weights]}.s32"
+        sums, c = "int", "r"
     else:
         half = _KINDS[dtype]
         kind, sums, c = f"m16n8k16.row.col.f32.{half}.{half}.f32", "float", "f"

@@ -5,17 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from tvm import relax
+from tvm import relax, topi
 from tvm.target import Target
 
 from tvm_sparse.base.numerics import FLOAT_SUMS, INTEGER_SUMS
 from tvm_sparse.machine.engine.registry import supported
 from tvm_sparse.ops.bytes.quantize import Scale
-from tvm_sparse.ops.contractions.byte_products import ByteProduct, Centre
+from tvm_sparse.ops.contractions.byte_products import ByteProduct, Centre, shifts
 from tvm_sparse.ops.contractions.pack_bytes import packed
 from tvm_sparse.passes.bytes.dynamic_meaning import centred_bytes
 from tvm_sparse.passes.bytes.quantization import Meaning, behind_casts, cast, meaning_of
-from tvm_sparse.passes.graph.rewrite import Rewriter, call_function, op_name, static_shape
+from tvm_sparse.passes.graph.rewrite import (
+    Rewriter,
+    call_function,
+    op_name,
+    same_shape,
+    shape_of,
+    static_shape,
+)
 from tvm_sparse.passes.graph.views import seen
 
 MOST_COLUMNS = 1 << 14
@@ -50,7 +57,24 @@ def byte_product(rewriter: Rewriter, call: relax.Call, target: Target) -> Any | 
             f"matmul_{product.dtype}",
         )
     )
-    centre = Centre.of(left.scale, right.scale, product.columns)
+    return meant_sums(rewriter, call, operands, sums, **shifts(left.scale, right.scale))
+
+
+def centre_of(operands: tuple[Meaning, Meaning], **by: int) -> Centre:
+    """Return what makes meanings of the sums of ``operands``, whose bytes were shifted ``by``."""
+    left, right = operands
+    return Centre.of(left.scale, right.scale, (shape_of(left.bytes) or [])[-1], **by)
+
+
+def meant_sums(
+    rewriter: Rewriter, call: relax.Call, operands: tuple[Meaning, Meaning], sums: Any, **by: int
+) -> Any:
+    """Return the product ``call`` of what ``operands`` mean, given the ``sums`` of their products.
+
+    Bytes were shifted ``by`` what :class:`Centre` says.
+    """
+    left, right = operands
+    centre = centre_of(operands, **by)
     totals = [_total(rewriter, left.bytes, -1)] if centre.of_rows else []
     totals += [_total(rewriter, right.bytes, -2)] if centre.of_columns else []
     single = np.dtype(FLOAT_SUMS).type
@@ -60,6 +84,30 @@ def byte_product(rewriter: Rewriter, call: relax.Call, target: Target) -> Any | 
         lambda s, *t: centre.meant(s, factor, *t), sums, *totals, primfunc_name_hint="meant"
     )
     return meant if whole else cast(rewriter, meant, str(call.ty.dtype))
+
+
+def summable(left: Meaning, right: Meaning) -> bool:
+    """Whether sums of products stay in 32 bits, and each row meets the columns of one matrix."""
+    shape, other = shape_of(left.bytes) or [], shape_of(right.bytes) or []
+    if min(len(shape), len(other)) < 2 or not same_shape(shape[:-2], other[:-2]):
+        return False
+    return isinstance(shape[-1], int) and 0 < shape[-1] <= MOST_COLUMNS
+
+
+def beside_in_columns(rewriter: Rewriter, right: Any) -> bool:
+    """Whether neighbours in memory are those of a column of a right operand."""
+    view = seen(rewriter, right, symbols=True, quotients=False)
+    return view is not None and not view[0].contiguous()
+
+
+def turned(rewriter: Rewriter, right: Any) -> Any:
+    """Return a right operand, copied so that neighbours of a column are neighbours in memory."""
+    order = list(range(len(shape_of(right) or ())))
+    order[-2:] = order[:-3:-1]
+    columns = rewriter.builder_.emit_te(
+        lambda t: topi.transpose(t, order), right, primfunc_name_hint="turn_bytes"
+    )
+    return rewriter.emit(relax.op.permute_dims(columns, order))
 
 
 def byte_operands(rewriter: Rewriter, call: relax.Call) -> tuple[Meaning, Meaning] | None:

@@ -96,7 +96,7 @@ class _Fuse:
             return None
         operands = [operand for _, operand in (query, key, value)]
         if all(_of_bytes(rewriter, operand) for operand in operands[: KEY + 1]):
-            self.note(Kind.PRODUCTS, [shape_of(chain.query) or (), shape_of(chain.key) or ()])
+            self.note(Kind.ATTENTION, [shape_of(chain.query) or (), shape_of(chain.key) or ()])
         operands += [mask.operand(rewriter, dtype) for mask in chain.masks]
         return self._emit(rewriter, (a, dtype, names), operands, call)
 

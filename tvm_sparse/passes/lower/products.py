@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
@@ -10,13 +11,22 @@ import tvm
 from tvm import relax
 
 from tvm_sparse.base.memory import array_of
-from tvm_sparse.base.numerics import Numerics
-from tvm_sparse.machine.engine.registry import supported, supported_singly
+from tvm_sparse.base.numerics import INTEGER_SUMS, Numerics
+from tvm_sparse.machine.engine.registry import IN_PRODUCTS, supported_singly
 from tvm_sparse.ops.contractions.batch_matmul import View, batch_matmul
 from tvm_sparse.ops.cuda.product import product
-from tvm_sparse.passes.bytes.byte_products import byte_operands, byte_product
+from tvm_sparse.passes.bytes.byte_products import (
+    beside_in_columns,
+    byte_operands,
+    byte_product,
+    centre_of,
+    meant_sums,
+    summable,
+    turned,
+)
+from tvm_sparse.passes.bytes.quantization import Meaning
 from tvm_sparse.passes.canonical.left_products import MATRIX
-from tvm_sparse.passes.graph.computed_extents import with_extents
+from tvm_sparse.passes.graph.computed_extents import at_extents, with_extents
 from tvm_sparse.passes.graph.convolution import numerics_of
 from tvm_sparse.passes.graph.rewrite import (
     Rewriter,
@@ -30,7 +40,7 @@ from tvm_sparse.passes.graph.views import Names, Seen, Shape, named, seen, step_
 from tvm_sparse.passes.shrink.group_products import ZEROS
 from tvm_sparse.passes.shrink.unfold_lines import MOST_COLUMNS
 from tvm_sparse.selection.choose import Chooser
-from tvm_sparse.selection.cuda.product_choice import product_tile
+from tvm_sparse.selection.cuda.product_choice import UNKNOWN, bytes_pay, product_tile
 from tvm_sparse.selection.in_floats import Kind
 
 LAYOUTS = ("reshape", "permute_dims")
@@ -50,7 +60,7 @@ class Products:
     """What quantized ones are that multiply no bytes."""
 
     def __init__(self, chooser: Chooser, uses: dict[Any, int]) -> None:
-        self.target, self.uses = chooser.target, uses
+        self.target, self.extents, self.uses = chooser.target, chooser.extents, uses
         self.note = chooser.decisions.in_floats.note_product
         self.made: dict[tvm.ir.GlobalVar, Made] = {}
 
@@ -132,8 +142,37 @@ class TiledProducts(Products):
     in_floats = Kind.PRODUCTS
 
     def of_bytes(self, rewriter: Rewriter, call: relax.Call) -> Any | None:
-        """Leave bytes to what they mean."""
-        return None
+        """Lower a product of quantized activations of any extents; ``None`` if it is none."""
+        operands = byte_operands(rewriter, call)
+        if operands is None or not summable(*operands):
+            return None
+        left, right = (operand.bytes for operand in operands)
+        beside = beside_in_columns(rewriter, right)
+        if not self._pays(call, operands, beside=beside):
+            self.note(Kind.SHORT_PRODUCTS, [shape_of(left) or (), shape_of(right) or ()])
+            return self._of_numbers(rewriter, call)
+        right = right if beside else turned(rewriter, right)
+        product = relax.op.matmul(left, right, out_dtype=INTEGER_SUMS)
+        sums = self._of_numbers(rewriter, rewriter.builder_.normalize(product))
+        return None if sums is None else meant_sums(rewriter, call, operands, rewriter.emit(sums))
+
+    def _pays(self, call: relax.Call, operands: tuple[Meaning, Meaning], *, beside: bool) -> bool:
+        """Whether bytes are modelled faster than floats, unless the model adds up bytes itself."""
+        floats, centre = numerics_of(call), centre_of(operands)
+        left, right = (self._known(operand.bytes) for operand in operands)
+        more = [math.prod(left)] if centre.of_rows else []
+        more += [math.prod(right)] if centre.of_columns else []
+        more += [] if beside else [2 * math.prod(right)]
+        types = operands[0].scale.dtype, operands[1].scale.dtype
+        both = Numerics(*types, INTEGER_SUMS, floats.output), floats
+        size, items = (left[-2], right[-1], left[-1]), math.prod(left[:-2])
+        return not floats.floating or bytes_pay(size, items, both, more, self.target)
+
+    def _known(self, operand: Any) -> tuple[int, ...]:
+        """Return extents: of open ones, those of the examples."""
+        shape = shape_of(operand) or []
+        found = at_extents(shape, self.extents)
+        return found or tuple(e if isinstance(e, int) else UNKNOWN for e in shape)
 
     def of_views(
         self,
@@ -146,7 +185,7 @@ class TiledProducts(Products):
         """Lower the product of two views; ``None`` if no tile has it."""
         numerics, (left, right), (*lead, rows, features) = numerics_of(call), both, output
         size = (rows, features, left[0].shapes[-1][-1])
-        if not supported(numerics, self.target) or 0 in {*lead, *size}:
+        if numerics not in IN_PRODUCTS or 0 in {*lead, *size}:
             return None
         tile = product_tile(size, tuple(lead), numerics, self.target)
         if tile is None:
