@@ -14,9 +14,6 @@ from tvm_sparse.base.numerics import HALVES
 from tvm_sparse.passes.graph.rewrite import Rewriter, op_name, same_shape, shape_of
 from tvm_sparse.passes.graph.score_masks import Mask, masks, number_of
 
-EMPTY_ROWS = ("bitwise_not", "astype", "max", "astype", "equal", "astype", "equal")
-"""How PyTorch's ``_safe_softmax`` asks for rows whose scores are all minus infinity."""
-
 MOST_MASKS = 2
 """Masks of an attention, at most: a bias of positions, and what is hidden."""
 
@@ -146,23 +143,34 @@ def _is_scalar(rewriter: Rewriter, expr: Any, value: float) -> bool:
 
 
 def _asks_for_empty_rows(rewriter: Rewriter, expr: Any, scores: Any) -> bool:
-    """Whether ``expr`` says of each row whether all its ``scores`` are minus infinity."""
-    calls = []
-    for name in EMPTY_ROWS:
-        call = rewriter.resolve(expr)
-        if op_name(call) != name:
-            return False
-        calls.append(call)
-        expr = call.args[0]
-    largest, is_none, is_lowest = calls[2], calls[4], calls[6]
-    rank = len(shape_of(largest.args[0]) or ())
-    along = [int(axis) % rank for axis in largest.attrs.axis or ()]
-    kinds = [str(call.ty.dtype) for call in (calls[1], calls[3], calls[5])]
+    """Whether ``expr`` says of each row whether all its ``scores`` are minus infinity.
+
+    PyTorch's ``_safe_softmax`` asks whether any is not; the largest bit or the sum of bits says so.
+    """
+    found, none = _truth(rewriter, expr)
+    if op_name(found) not in ("max", "sum") or not none or not found.attrs.keepdims:
+        return False
+    rank = len(shape_of(found.args[0]) or ())
+    along = [int(axis) % rank for axis in found.attrs.axis or ()]
+    lowest, other = _truth(rewriter, found.args[0])
     return (
         along == [rank - 1]
-        and bool(largest.attrs.keepdims)
-        and kinds == ["bool", "int8", "int64"]
-        and _is_scalar(rewriter, is_none.args[1], 0)
-        and _is_scalar(rewriter, is_lowest.args[1], -np.inf)
-        and expr.same_as(scores)
+        and other
+        and op_name(lowest) == "equal"
+        and _is_scalar(rewriter, lowest.args[1], -np.inf)
+        and lowest.args[0].same_as(scores)
     )
+
+
+def _truth(rewriter: Rewriter, expr: Any) -> tuple[Any, bool]:
+    """Return what is not zero where ``expr`` is not, or where it is: then the second is true."""
+    opposite = False
+    while True:
+        call = rewriter.resolve(expr)
+        name = op_name(call)
+        compared = name in ("equal", "not_equal", "greater")
+        kept = _is_scalar(rewriter, call.args[1], 0) if compared else name == "astype"
+        if not kept and (name != "bitwise_not" or str(call.ty.dtype) != "bool"):
+            return call, opposite
+        opposite ^= name in ("equal", "bitwise_not")
+        expr = call.args[0]
