@@ -1,4 +1,4 @@
-"""Open extents: one artifact at many sizes. Layers by libraries and by us; attention."""
+"""Open extents: one artifact at many sizes. Layers by libraries and by us, attention, scores."""
 
 from __future__ import annotations
 
@@ -36,6 +36,20 @@ class Attention(torch.nn.Module):
         ]
         mixed = functional.scaled_dot_product_attention(*heads, is_causal=True)
         return mixed.transpose(1, 2).reshape(batch, length, width)
+
+
+class Scores(torch.nn.Module):
+    """Products of queries and keys that are bytes, in heads of 64 columns."""
+
+    def forward(self, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+        """Return ``(batch, heads, length, length)`` of two ``(batch, length, width)``."""
+        batch, length, width = query.shape
+        steps = ((x * 16).round().clamp(-127, 127).to(torch.int8) for x in (query, key))
+        query, key = (
+            (q.float() * 0.0625).half().view(batch, length, width // 64, 64).transpose(1, 2)
+            for q in steps
+        )
+        return query @ key.transpose(2, 3)
 
 
 @dataclass(frozen=True)
@@ -91,7 +105,8 @@ def networks(plan: Plan) -> tuple[Open, ...]:
         # No row of layers so small is a library's, so nothing can be forced.
         free = {**OURS, "cusparselt": ts.Config(measure=False)}
         quads = Open("open 2:4", partial(_quads, 32), 32, ((5,), (37,)), levels=free)
-        return layers, quads, Open("open attention", Attention, 64, ((2, 5), (1, 37)), 3)
+        attention = Open("open attention", Attention, 64, ((2, 5), (1, 37)), 3)
+        return layers, quads, attention, Open("open bytes", Scores, 64, ((2, 5), (1, 37)), 2)
     rows = tuple((n,) for n in (1, 8, 32, 64, 256, 1024, 4096))
     odd = tuple((n,) for n in (64, 512, 515, 1024, 4096, 4099))
     lengths = (*((1, n) for n in (128, 512, 2048)), *((32, n) for n in (128, 512)))
@@ -99,6 +114,7 @@ def networks(plan: Plan) -> tuple[Open, ...]:
         Open("open layers", partial(_layer, 1024), 1024, rows, levels=LAYERS),
         Open("open 2:4", partial(_quads, 1024), 1024, odd, levels=TWO_FOUR),
         Open("open attention", Attention, 768, lengths, 3),
+        Open("open bytes", Scores, 768, lengths, 2),
     )
 
 

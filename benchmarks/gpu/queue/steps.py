@@ -88,7 +88,7 @@ def steps(background: Background) -> tuple[Step, ...]:
             "open",
             *(
                 1.0,
-                "open rows: libraries and our tiles; open attention",
+                "open rows: libraries and our tiles; attention, bytes",
                 "where a library is asked",
             ),
             *(partial(open_extents.pieces, background=background), lambda plan: ()),

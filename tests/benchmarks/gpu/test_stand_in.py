@@ -94,10 +94,11 @@ def test_the_whole_queue(tmp_path):
 def test_artifacts_of_open_extents_are_called_at_each_size(tmp_path):
     done, lines = run(tmp_path, "--steps", "open", "--minutes", "9", whole=True)
     assert done.returncode == 0, done.stderr
-    names = ("open layers", "open 2:4", "open attention")
-    layers, quads, attention = (lines["open", name]["rows"] for name in names)
+    names = ("open layers", "open 2:4", "open attention", "open bytes")
+    layers, quads, attention, scores = (lines["open", name]["rows"] for name in names)
     assert [row["size"] for row in layers] == [[5], [300]]
-    assert [row["size"] for row in attention] == [[2, 5], [1, 37]]
+    assert [row["size"] for row in attention] == [row["size"] for row in scores]
+    assert [row["size"] for row in scores] == [[2, 5], [1, 37]]
     assert all(row["times"].keys() == {"torch eager", "ours", "cublaslt"} for row in layers)
     assert any("cuBLASLt" in told for row in layers for told in row["libraries"])
     assert [row["size"] for row in quads] == [[5], [37]]
