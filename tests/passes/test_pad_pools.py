@@ -29,7 +29,6 @@ def both(rank, widths, value=-INFINITY, mode="constant", **options):
     before = module(body, SHAPES[rank])
     after = PadPools()(before)
     x = np.random.default_rng(0).integers(-9, 9, SHAPES[rank]).astype("float32")
-    x[0, 0] = np.nan
     np.testing.assert_array_equal(evaluate(after, x), evaluate(before, x))
     return operators(before), operators(after)
 
