@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.utils import _pytree as pytree
 
+from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.modules.open_axes import Call, inputs_of
 from tvm_sparse.frontends.program.asked_conditions import Condition
 from tvm_sparse.frontends.program.conditions import failing
@@ -35,6 +36,37 @@ def needed(
     condition does not hold, both are run on random numbers: they have to agree.
     """
     return [c for c in conditions if _matters(module, program, call, c)]
+
+
+def refuse_numbers(
+    module: nn.Module, program: torch.export.ExportedProgram, conditions: Sequence[Condition]
+) -> None:
+    """Refuse extents of which an operator made the number that they are in the example.
+
+    Raises
+    ------
+    InputError
+        There are ``conditions`` that say so: ``h // 2 == 32``.
+    """
+    for condition in conditions:
+        raise InputError(
+            f"model '{type(module).__name__}'",
+            f"cannot leave {_axes_of(program, condition)} open (a number is made of it:"
+            f" {condition.place})",
+            "operators that take an extent there, and no number",
+            "write that step with other operators, or give this extent one size",
+        )
+
+
+def _axes_of(program: torch.export.ExportedProgram, condition: Condition) -> str:
+    """Return the axes of inputs that a condition is of, in words."""
+    return " and ".join(
+        f"axis {axis} of '{node.name}'"
+        for node in inputs_of(program)
+        for axis, extent in enumerate(getattr(node.meta.get("val"), "shape", ()))
+        if isinstance(extent, torch.SymInt)
+        and not extent.node.expr.free_symbols.isdisjoint(condition.symbols)
+    )
 
 
 def _matters(module: nn.Module, program: Any, call: Call, condition: Condition) -> bool:

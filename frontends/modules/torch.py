@@ -19,7 +19,7 @@ from tvm_sparse.frontends.modules.dynamic_shapes import checked
 from tvm_sparse.frontends.modules.effective import inference_copy
 from tvm_sparse.frontends.modules.exported_anew import exported_anew
 from tvm_sparse.frontends.modules.huggingface import register_caches
-from tvm_sparse.frontends.modules.needed_conditions import needed
+from tvm_sparse.frontends.modules.needed_conditions import needed, refuse_numbers
 from tvm_sparse.frontends.modules.open_axes import Call
 from tvm_sparse.frontends.modules.plain_module import plain_module
 from tvm_sparse.frontends.modules.whole_quotients import WholeQuotients
@@ -106,6 +106,7 @@ def exported(module: nn.Module, call: Call, shapes: Any) -> torch.export.Exporte
         except Exception as error:
             found, conditions = exported_anew(module, call, shapes, error)
         else:
+            refuse_numbers(module, found, needed(module, found, call, asked.numbers))
             conditions = needed(module, found, call, asked.found)
     found.graph_module.meta[CONDITIONS] = conditions
     return found

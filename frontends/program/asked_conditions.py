@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import sympy
 import torch
 from torch.fx.experimental.sym_node import SymNode
 from torch.fx.experimental.symbolic_shapes import symbol_is_type
@@ -51,6 +52,7 @@ class AskedConditions:
 
     def __init__(self) -> None:
         self._found: dict[Condition, Any] = {}
+        self._numbers: dict[Condition, Any] = {}
         self.guards: set[Any] = set()
         """What PyTorch noted of them, in its own form."""
 
@@ -60,14 +62,18 @@ class AskedConditions:
 
         When they are asked, an extent ``2 * h`` is still a symbol of its own.
         """
-        pairs = self._found.items()
-        named = (Condition(env.replace(c.expression), c.place) for c, env in pairs)
-        return [c for c in dict.fromkeys(named) if c.symbols]
+        return _named(self._found)
+
+    @property
+    def numbers(self) -> list[Condition]:
+        """That extents are the numbers that operators, or the model, made of them."""
+        return _named(self._numbers)
 
     def __enter__(self) -> AskedConditions:
         """Begin to note."""
         self._original: Any = SymNode.guard_bool
-        noting, original = self, self._original
+        self._original_int: Any = SymNode.guard_int
+        noting, original, original_int = self, self._original, self._original_int
 
         def guard_bool(node: SymNode, file: str, line: int) -> bool:
             guards = getattr(node.shape_env, "guards", ())
@@ -76,23 +82,50 @@ class AskedConditions:
             noting._note(node, result, [guard.expr for guard in guards[known:]])
             return result
 
+        def guard_int(node: SymNode, file: str, line: int) -> int:
+            result = int(original_int(node, file, line))
+            if _is_of_extents(node.expr):
+                condition = Condition(sympy.Eq(node.expr, result), _model_place())
+                noting._numbers.setdefault(condition, node.shape_env)
+            return result
+
         SymNode.guard_bool = guard_bool  # type: ignore[method-assign, assignment]
+        SymNode.guard_int = guard_int  # type: ignore[method-assign]
         return self
 
     def __exit__(self, *_: object) -> None:
         """Note no more."""
         SymNode.guard_bool = self._original  # type: ignore[method-assign]
+        SymNode.guard_int = self._original_int  # type: ignore[method-assign]
 
     def _note(self, node: SymNode, result: bool, guards: Iterable[Any]) -> None:
         expression: Any = node.expr
-        symbols = getattr(expression, "free_symbols", ())
-        if not symbols or not all(symbol_is_type(s, SymT.SIZE) for s in symbols):
+        if not _is_of_extents(expression):
             return
         place = _asking()
         if place:
             condition = Condition(expression if result else ~expression, place)
             self._found.setdefault(condition, node.shape_env)
             self.guards.update(guards)
+
+
+def _named(found: Mapping[Condition, Any]) -> list[Condition]:
+    """Return conditions, each once, in the symbols that their environments have at last."""
+    named = (Condition(env.replace(c.expression), c.place) for c, env in found.items())
+    return [c for c in dict.fromkeys(named) if c.symbols]
+
+
+def _is_of_extents(expression: Any) -> bool:
+    symbols = getattr(expression, "free_symbols", ())
+    return bool(symbols) and all(symbol_is_type(s, SymT.SIZE) for s in symbols)
+
+
+def _model_place() -> str:
+    """Return the file and line of the model that called what asks."""
+    frame: Any = sys._getframe(2)
+    while frame is not None and frame.f_code.co_filename.startswith((_TORCH, _OWN)):
+        frame = frame.f_back
+    return "" if frame is None else f"{Path(frame.f_code.co_filename).name}, line {frame.f_lineno}"
 
 
 def _asking() -> str:

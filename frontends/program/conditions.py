@@ -36,9 +36,9 @@ def conditions_of(program: torch.export.ExportedProgram) -> list[Condition]:
     """
     found = program.graph_module.meta.get(CONDITIONS)
     if found is None:
-        guards = [guard for env in environments_of(program) for guard in env.guards]
-        found = (Condition(g.expr, place_of(g.sloc.framework_loc)) for g in guards)
-        found = [condition for condition in dict.fromkeys(found) if condition.place]
+        guards = [(guard, env) for env in environments_of(program) for guard in env.guards]
+        found = (Condition(e.replace(g.expr), place_of(g.sloc.framework_loc)) for g, e in guards)
+        found = [c for c in dict.fromkeys(found) if c.place and c.symbols]
     return [*found, *fill_what_they_write(program)]
 
 

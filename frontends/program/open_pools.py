@@ -1,4 +1,4 @@
-"""Pooling of whole planes and of lines, whose extents are open."""
+"""Pooling of whole planes, of lines, and to a fraction of each extent, where these are open."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tvm_sparse.frontends.program.open_table import is_open, is_same, rewrites
-
 
 def _whole(reduce: Callable[..., Any]) -> Callable[..., Any]:
     """Return what writes a pooling of whole planes, whose kernel is their extents, or one."""
@@ -61,3 +60,37 @@ def _is_given(stride: Any) -> bool:
 
 rewrites("nn.functional.avg_pool2d")(_whole(torch.mean))
 rewrites("nn.functional.max_pool2d", "max_pool2d")(_whole(torch.amax))
+
+
+def _shares(pool: Callable[..., Any], rank: int) -> Callable[..., Any]:
+    """Return what writes an adaptive pooling whose windows are whole: ``(h // 2, w // 2)``."""
+
+    def write(x: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+        given = output_size if isinstance(output_size, tuple | list) else [output_size] * rank
+        if return_indices or not is_open(*given):
+            return NotImplemented
+        windows = [_share(n, size) for n, size in zip(x.shape[-rank:], given, strict=True)]
+        return NotImplemented if 0 in windows else pool(x, windows, windows)
+
+    return write
+
+
+def _share(extent: Any, outputs: Any) -> int:
+    """Return of how many elements each of the ``outputs`` is, 0 if these are no equal shares.
+
+    They have to be equal at every size: PyTorch says which multiples an extent may be.
+    """
+    if outputs is None:
+        return 1
+    known, count = (getattr(getattr(n, "node", None), "hint", n) for n in (extent, outputs))
+    if not count or known % count:
+        return 0
+    share = known // count
+    return share if bool(extent == share * outputs) else 0
+
+
+for _rank in (1, 2, 3):
+    _average = getattr(F, f"avg_pool{_rank}d")
+    _maximum = getattr(F, f"max_pool{_rank}d") if _rank > 1 else _line
+    rewrites(f"nn.functional.adaptive_avg_pool{_rank}d")(_shares(_average, _rank))
+    rewrites(f"nn.functional.adaptive_max_pool{_rank}d")(_shares(_maximum, _rank))

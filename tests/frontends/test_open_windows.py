@@ -131,3 +131,47 @@ def test_what_is_written_fills_its_slice(name):
                 function(x, source)
             with pytest.raises((TensorError, ts.SparseError), match=r"expected|traced where"):
                 library(x)
+
+
+SHARES = {
+    "planes": lambda x: F.adaptive_max_pool2d(x, (x.shape[2] // 2, x.shape[3] // 4)),
+    "one axis": lambda x: F.adaptive_max_pool2d(x, (None, x.shape[3] // 2)),
+    "lines": lambda x: F.adaptive_max_pool1d(x[:, 0], x.shape[3] // 8),
+    "volumes": lambda x: F.adaptive_max_pool3d(x, (3, x.shape[2] // 4, None)),
+    "means": lambda x: F.adaptive_avg_pool2d(x, (x.shape[2] // 2, x.shape[3])),
+    "means of lines": lambda x: F.adaptive_avg_pool1d(x[:, 0], x.shape[3] // 4),
+}
+
+
+@pytest.mark.grid(3)
+@pytest.mark.parametrize("name", SHARES)
+def test_equal_shares_of_open_planes(name):
+    model, multiples = Apply(SHARES[name]), {2: 4 * Dim("h", max=9), 3: 8 * Dim("w", max=9)}
+    example = (torch.rand(2, 3, 12, 16),)
+    library = ts.compile(model, example, dynamic_shapes=(multiples,), config=CONFIG)
+    for height, width in ((2, 2), (9, 2), (3, 9), (4, 5)):
+        x = torch.randint(-9, 9, (2, 3, 4 * height, 8 * width)).float()
+        torch.testing.assert_close(library(x), model(x), rtol=0, atol=0)
+
+
+def test_shares_of_any_plane_are_refused_with_the_multiples_that_have_equal_ones():
+    example, shapes = (torch.rand(2, 3, 12, 16),), ({2: Dim("h", min=4, max=60)},)
+    model = Apply(lambda x: F.adaptive_max_pool2d(x, (x.shape[2] // 2, 4)))
+    with pytest.raises(ts.InputError, match=r"h == \(2\*\(h // 2\)\).*h = 2\*_h"):
+        ts.compile(model, example, dynamic_shapes=shapes, config=CONFIG)
+
+
+def places_of_shares(x):
+    return F.adaptive_max_pool2d(x, (x.shape[2] // 2, 4), return_indices=True)
+
+
+def test_numbers_that_operators_make_of_multiples_are_refused():
+    example, shapes = (torch.rand(2, 3, 12, 16),), ({2: 2 * Dim("h", min=2, max=30)},)
+    model = Apply(places_of_shares)
+    with pytest.raises(ts.InputError, match=r"axis 2 of 'x' open \(a number is made.*line \d"):
+        ts.compile(model, example, dynamic_shapes=shapes, config=CONFIG)
+    program = torch.export.export(model, example, dynamic_shapes=shapes)
+    library = ts.compile(program, config=CONFIG)
+    same(library(*example), model(*example))
+    with pytest.raises(TensorError, match="shape"):
+        library(torch.rand(2, 3, 14, 16))
