@@ -11,6 +11,7 @@ from torch import Tensor
 
 from tvm_sparse.frontends.program.open_table import is_open, is_same, rewrites
 
+
 def _whole(reduce: Callable[..., Any]) -> Callable[..., Any]:
     """Return what writes a pooling of whole planes, whose kernel is their extents, or one."""
 

@@ -11,6 +11,7 @@ from tvm import relax
 from tvm.ir import GenericConst
 
 from tvm_sparse.base.memory import array_of
+from tvm_sparse.passes.canonical.shuffled_channels import shuffled
 from tvm_sparse.passes.graph.elementwise import ELEMENTWISE
 from tvm_sparse.passes.graph.rewrite import (
     Rewriter,
@@ -30,6 +31,10 @@ def _rule(rewriter: Rewriter, call: relax.Call) -> Any | None:
         return _joined(rewriter, call)
     if name == "permute_dims":
         return merged(rewriter, call)
+    if name == "reshape":
+        return shuffled(rewriter, call)
+    if name in _REDUCTIONS:
+        return _reduced(rewriter, call)
     return sunk(rewriter, call) if name in ELEMENTWISE else None
 
 
@@ -78,7 +83,7 @@ def sunk(rewriter: Rewriter, call: relax.Call) -> Any | None:
         return None
     axes = axes_of(found[0])
     operands = [_source(m, axes, call) for m in moved]
-    if None in operands:
+    if None in operands or not any(same_shape(shape_of(m), shape_of(call)) for m in found):
         return None
     plain = relax.Call(call.op, operands, call.attrs, call.ty_args)
     return relax.op.permute_dims(rewriter.emit(plain), axes)
@@ -94,7 +99,25 @@ def _source(operand: Any, axes: list[int], call: relax.Call) -> Any | None:
         back = np.ascontiguousarray(wide.transpose(np.argsort(axes)))
         return operand if value.ndim == 0 else constant(back, name_of(operand))
     same = op_name(operand) == "permute_dims" and axes_of(operand) == axes
-    return operand.args[0] if same and same_shape(shape_of(operand), shape_of(call)) else None
+    return operand.args[0] if same else None
+
+
+def _reduced(rewriter: Rewriter, call: relax.Call) -> Any | None:
+    """``mean(permute_dims(x), axis, keepdims)`` --> ``permute_dims(mean(x, …))``.
+
+    Without ``keepdims``, where the axes that are left have the same order.
+    """
+    moved = rewriter.resolve(call.args[0])
+    if op_name(moved) != "permute_dims" or call.attrs.axis is None:
+        return None
+    axes = axes_of(moved)
+    over = [axes[int(axis) % len(axes)] for axis in call.attrs.axis]
+    left = [axis for axis in axes if axis not in over]
+    if not call.attrs.keepdims:
+        plain = _REDUCTIONS[op_name(call)](moved.args[0], over)
+        return plain if left == sorted(left) else None
+    plain = _REDUCTIONS[op_name(call)](moved.args[0], over, keepdims=True)
+    return relax.op.permute_dims(rewriter.emit(plain), axes)
 
 
 def _through(rewriter: Rewriter, expr: Any, axes: list[int]) -> Any | None:
@@ -141,6 +164,10 @@ def _bordered(rewriter: Rewriter, call: relax.Call, axes: list[int]) -> Any | No
     value = float(given.pad_value)
     return rewriter.emit(relax.op.nn.pad(inner, widths, str(given.pad_mode), value))
 
+
+_REDUCTIONS = {
+    name: getattr(relax.op, name) for name in ("mean", "sum", "max", "min", "prod", "variance")
+}
 
 _THROUGH = {"take": _taken, "nn.pad": _bordered}
 """By operator: what it is of the tensor before a transposition."""
