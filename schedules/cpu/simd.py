@@ -75,8 +75,11 @@ def vectorise_last(sch: s_tir.Schedule, block: BlockRV) -> None:
     sch.vectorize(lane)
 
 
-def finish(sch: s_tir.Schedule) -> None:
-    """Vectorise the element-wise blocks that an anchor's rule left alone (what was cut off)."""
+def finish(sch: s_tir.Schedule, *, shared: bool = True) -> None:
+    """Vectorise the element-wise blocks that an anchor's rule left alone (what was cut off).
+
+    Threads may share them if they are to be ``shared``.
+    """
     for block in b.all_blocks(sch):
         loops = sch.get_loops(block)
         plain = len(loops) == len(sch.get(block).iter_vars)
@@ -84,4 +87,5 @@ def finish(sch: s_tir.Schedule) -> None:
         plain = plain and all(int(sch.get(loop).kind) == b.SERIAL for loop in loops)
         if loops and plain and not b.is_reduction(sch, block):
             vectorise_last(sch, block)
-            cores.parallelise(sch, block)
+            if shared:
+                cores.parallelise(sch, block)

@@ -12,6 +12,7 @@ from tvm.sym import Analyzer
 from tvm_sparse.ops.emit import changed_block
 from tvm_sparse.schedules.blocks import nodes
 from tvm_sparse.schedules.cpu.cores import tasks
+from tvm_sparse.schedules.single_bindings import single_bindings
 from tvm_sparse.schedules.variables import placed, uses
 
 PATCH = "patch"
@@ -131,7 +132,7 @@ def slid(func: tirx.PrimFunc, patch: tirx.PrimFunc, sizes: Sizes) -> s_tir.Sched
     whole = s_tir.SBlockRealize(
         [], tirx.const(True, "bool"), s_tir.SBlock([], [], [], "root", body)
     )
-    made = tirx.PrimFunc(func.params, whole, func.ret_type, attrs=func.attrs)
+    made = single_bindings(tirx.PrimFunc(func.params, whole, func.ret_type, attrs=func.attrs))
     schedule = s_tir.Schedule(made.with_attr("global_symbol", "main"))
     tasks(schedule, schedule.get_loops(schedule.get_sblock(PATCH)))
     return schedule

@@ -88,7 +88,7 @@ class WinogradRule(ScheduleRule):
         if shared and cores.worthwhile(flops, target):
             _parallel(sch, [image, strips], [tiles, features], target)
         sch.decompose_reduction(anchor, column)
-        simd.finish(sch)
+        simd.finish(sch, shared=shared)
         return sch
 
 

@@ -119,3 +119,15 @@ def test_tied_layers_of_equal_and_of_other_extents(first):
     inputs = [torch.randn(7, 9, 16), torch.randn(11, 11, 16)][:: -1 if first else 1]
     for found, expected in zip(library(*inputs), model(*inputs), strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_what_reads_a_pooled_batch_of_squares():
+    """A pool whose result had another name of the extent was not fused: TVM refused it."""
+    torch.manual_seed(0)
+    layers = nn.Conv2d(4, 8, 3, 2, 1), nn.MaxPool2d(3, 1, 1), nn.Tanh(), nn.Conv2d(8, 4, 1)
+    model = nn.Sequential(*layers).eval().requires_grad_(False)
+    dims = dict.fromkeys((0, 2, 3), torch.export.Dim("s", min=2, max=24))
+    library = ts.compile(model, (torch.randn(6, 4, 6, 6),), dynamic_shapes=(dims,), config=CONFIG)
+    for extent in (2, 7, 24):
+        x = torch.randn(extent, 4, extent, extent)
+        torch.testing.assert_close(library(x), model(x), rtol=1e-5, atol=1e-5)

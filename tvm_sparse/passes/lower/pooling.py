@@ -30,10 +30,11 @@ def max_pool(builder: relax.BlockBuilder, call: relax.Call) -> Any:
     lists = (attrs.pool_size, attrs.strides, attrs.dilation, before)
     window, strides, dilation, padding = ([int(v) for v in values] for values in lists)
 
-    def compute(x: Any) -> Any:
-        return windows.max_pool(x, spatial, window, strides, dilation, padding, list(shape.values))
+    def compute(x: Any, extents: Any) -> Any:  # in the symbols of ``x``, as an argument is
+        return windows.max_pool(x, spatial, window, strides, dilation, padding, list(extents))
 
-    return builder.call_te(compute, call.args[0], primfunc_name_hint=op_name(call)[3:])
+    hint = op_name(call)[3:]
+    return builder.call_te(compute, call.args[0], list(shape.values), primfunc_name_hint=hint)
 
 
 def mean_pool(builder: relax.BlockBuilder, call: relax.Call) -> Any:
