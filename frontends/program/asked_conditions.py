@@ -90,7 +90,7 @@ class AskedConditions:
             return result
 
         SymNode.guard_bool = guard_bool  # type: ignore[method-assign, assignment]
-        SymNode.guard_int = guard_int  # type: ignore[method-assign]
+        SymNode.guard_int = guard_int  # type: ignore[method-assign, assignment]
         return self
 
     def __exit__(self, *_: object) -> None:

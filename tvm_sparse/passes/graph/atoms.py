@@ -37,15 +37,17 @@ def atoms_of(shape: Sequence[Any], steps: Sequence[Step]) -> tuple[list[Atom], l
     Axes of extent one have none. Both are empty where a reshape cuts across the parts.
     """
     first = [Atom(extent, axis) for axis, extent in enumerate(shape)]
-    axes: list[list[Atom]] | None = [[atom] for atom in first]
+    axes = [[atom] for atom in first]
     for step, argument in steps:
         if step == "permute_dims":
             axes = [axes[axis] for axis in argument]
-        else:
-            parts = [part for axis in axes for atom in axis for part in atom.leaves()]
-            axes = _regrouped(parts, argument)
-        if axes is None:
+            continue
+        found = _regrouped(
+            [leaf for axis in axes for atom in axis for leaf in atom.leaves()], argument
+        )
+        if found is None:
             return [], []
+        axes = found
     leaves = [[leaf for atom in axis for leaf in atom.leaves()] for axis in axes]
     before = [leaf for atom in first for leaf in atom.leaves() if not same_extent(leaf.extent, 1)]
     return before, [[part for part in axis if part in before] for axis in leaves]
