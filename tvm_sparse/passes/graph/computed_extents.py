@@ -51,6 +51,12 @@ def at_extents(shape: Sequence[Any], known: Mapping[str, int]) -> tuple[int, ...
     return tuple(found)
 
 
+def item_at(shape: Sequence[Any], known: Mapping[str, int]) -> tuple[int, ...]:
+    """Return the same of one item of an open batch, as items of a closed one run by themselves."""
+    found = at_extents(shape, known)
+    return found if not found or isinstance(shape[0], int) else (1, *found[1:])
+
+
 def computed_extents(extents: Iterable[Any]) -> list[tuple[Any, tirx.Var]]:
     """Return those that are no number and no symbol, each once, the longest first, with a name."""
     found: list[Any] = []

@@ -27,7 +27,7 @@ from tvm_sparse.passes.bytes.quantized import (
 )
 from tvm_sparse.passes.bytes.weight_steps import Steps
 from tvm_sparse.passes.canonical.hoist_elementwise import HoistElementwise
-from tvm_sparse.passes.graph.computed_extents import at_extents, in_own_symbols
+from tvm_sparse.passes.graph.computed_extents import at_extents, in_own_symbols, item_at
 from tvm_sparse.passes.graph.convolution import (
     CONVOLUTIONS,
     convolution,
@@ -147,7 +147,7 @@ class _Lower:
         contraction = convolution(call, x, value.shape, borders, guarded=widened, static=static)
         if contraction is None:
             return None
-        examples = at_extents(shape[:-1], self.chooser.extents)
+        examples = item_at(shape[:-1], self.chooser.extents)
         contraction = replace(contraction, examples=examples)
         depthwise = contraction.depthwise
         if rank not in self.can.depthwise if depthwise else groups > 1 and not self.can.groups:
