@@ -15,6 +15,8 @@ _TAYLOR = tuple(1 / math.factorial(k) for k in range(14, 1, -1))
 """Of ``(exp(x) - 1 - x) / x^2``, highest power first: its remainder is 1e-18 at ``_SMALL``."""
 _SINGLE = 6
 """Of these the last ones, for single precision: their remainder is 2e-8."""
+_ONE = 20
+"""Where ``tanh(softplus(x))`` is one, in double precision too."""
 
 
 @rule(aten.expm1.default)
@@ -46,6 +48,16 @@ def _elu(x: Tensor, alpha: float = 1, scale: float = 1, input_scale: float = 1) 
 def _softplus(x: Tensor, beta: float = 1, threshold: float = 20) -> Any:
     scaled = x * beta
     return torch.where(scaled > threshold, x, torch.log1p(torch.exp(scaled)) / beta)
+
+
+@rule(aten.mish.default)
+def _mish(x: Tensor) -> Any:
+    """``tanh(log(1 + e)) = n / (n + 2)``, ``n = e (e + 2)``: one exponential, no logarithm."""
+    if torch.finfo(x.dtype).bits < 32:  # n would be infinite
+        return NotImplemented
+    e = torch.exp(x.clamp(max=_ONE))
+    n = e * (e + 2)
+    return x * (n / (n + 2))
 
 
 def _floating(x: Tensor) -> Tensor:
