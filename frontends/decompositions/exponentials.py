@@ -53,11 +53,10 @@ def _softplus(x: Tensor, beta: float = 1, threshold: float = 20) -> Any:
 @rule(aten.mish.default)
 def _mish(x: Tensor) -> Any:
     """``tanh(log(1 + e)) = n / (n + 2)``, ``n = e (e + 2)``: one exponential, no logarithm."""
-    if torch.finfo(x.dtype).bits < 32:  # n would be infinite
-        return NotImplemented
-    e = torch.exp(x.clamp(max=_ONE))
+    wide = x.float() if torch.finfo(x.dtype).bits < 32 else x  # n is infinite in halves
+    e = torch.exp(wide.clamp(max=_ONE))
     n = e * (e + 2)
-    return x * (n / (n + 2))
+    return (wide * (n / (n + 2))).to(x.dtype)
 
 
 def _floating(x: Tensor) -> Tensor:

@@ -6,7 +6,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+import tvm_sparse as ts
 from tests.edges import wrong
+from tests.modules import Apply
 from tests.parts import parts
 
 USES = {
@@ -42,3 +44,12 @@ def test_relative_precision_of_log1p():
 def test_angles_of_real_numbers():
     x = torch.tensor([-2.0, -0.0, 0.0, 3.0, float("nan"), -float("inf")])
     assert wrong({"angle": torch.angle}, x, rtol=1e-6, atol=0) == {}
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float64], ids=str)
+def test_mish_of_other_types(dtype):
+    x = torch.cat([torch.linspace(-30, 30, 121), torch.tensor([float("inf"), float("nan")])])
+    library = ts.compile(Apply(F.mish), (x.to(dtype),), config=ts.Config(measure=False))
+    wanted = F.mish(x.to(dtype))
+    eps = torch.finfo(dtype).eps
+    torch.testing.assert_close(library(x.to(dtype)), wanted, rtol=4 * eps, atol=eps, equal_nan=True)
