@@ -32,8 +32,10 @@ class PadPools:
 
 def _bordered(rewriter: Rewriter, call: relax.Call) -> Any | None:
     operator = _POOLS.get(op_name(call))
-    pad = None if operator is None else rewriter.resolve(call.args[0])
-    if operator is None or op_name(pad) != "nn.pad" or call.attrs.ceil_mode:
+    if operator is None or call.attrs.ceil_mode:
+        return None
+    pad = rewriter.resolve(call.args[0])
+    if op_name(pad) != "nn.pad":
         return None
     attrs, layout = call.attrs, str(call.attrs.layout)
     widths = border_widths(pad, layout)
