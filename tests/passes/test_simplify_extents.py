@@ -9,7 +9,7 @@ from torch.export import Dim
 from tvm import relax, te, tirx
 
 import tvm_sparse as ts
-from tvm_sparse.passes.lower.simplify_extents import SimplifyExtents
+from tvm_sparse.passes.lower.simplify_extents import SimplifyExtents, _others, _simple
 
 CONFIG = ts.Config(measure=False, cache=False, tuned=False)
 
@@ -33,6 +33,16 @@ def test_functions_and_calls_have_the_same_form():
     relax.transform.FuseTIR()(
         relax.transform.FuseOps()(relax.transform.AnnotateTIROpPattern()(simple))
     )
+
+
+def test_an_extent_that_is_a_part_of_another_one():
+    n, (eight, one) = tirx.Var("n", "int64"), (tirx.const(k, "int64") for k in (8, 1))
+    x = te.placeholder((tirx.Mul(eight, n), 4), "float32", "x")
+    extent = tirx.Add(tirx.Add(tirx.Mul(eight, n), one), one)
+    y = te.compute((extent, 4), lambda i, j: x[te.max(i - 2, 0), j])
+    function = te.create_prim_func([x, y])
+    assert len([e for param in function.params for e in _others(param.ty)]) == 2
+    assert not any(_others(param.ty) for param in _simple(function).params)
 
 
 def test_simple_extents_stay():

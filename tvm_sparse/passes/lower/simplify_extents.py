@@ -81,15 +81,19 @@ def _simplified(ty: Any) -> Any:
 
 def _simple(function: tirx.PrimFunc) -> tirx.PrimFunc:
     """Return a function whose tensors have simple extents; the same one where they have."""
-    others = [extent for param in function.params for extent in _others(param.ty)]
-    for extent in others:
-        simple = _simple_form(extent)
+    original = function
+    # One after another: an extent may be a part of the next one, which then has another form.
+    while others := [extent for param in function.params for extent in _others(param.ty)]:
+        extent, simple = others[0], _simple_form(others[0])
 
         def placed(node: Any, extent: Any = extent, simple: Any = simple) -> Any:
             return simple if _equal(node, extent) else node
 
-        function = tvm_ffi.structural_map(function, (type(extent), placed))
-    if not others:
+        changed = tvm_ffi.structural_map(function, (type(extent), placed))
+        if changed.same_as(function):
+            break
+        function = changed
+    if function is original:
         return function
     renewed = function.params, function.body, function.ret_type
     return tirx.PrimFunc(*renewed, attrs=function.attrs)  # whose type has the simple extents
