@@ -11,7 +11,7 @@ from tests.kernels import host, run
 from tvm_sparse.base.numerics import samples
 from tvm_sparse.ops.bytes.quantize import Scale
 from tvm_sparse.ops.contractions.batch_matmul import View
-from tvm_sparse.ops.contractions.byte_products import ByteProduct, Centre
+from tvm_sparse.ops.contractions.byte_products import ByteProduct, Centre, shifts
 from tvm_sparse.ops.contractions.pack_bytes import packed
 from tvm_sparse.ops.marks import int64
 
@@ -91,12 +91,18 @@ def test_exact_on_every_machine(machine):
         (("int8", "uint8"), (0, 255)),
     ],
 )
-def test_the_centre_takes_zero_points_off(types, zeros):
+@pytest.mark.parametrize("shifted", [True, False])
+def test_the_centre_takes_zero_points_off(types, zeros, shifted):
     rng = np.random.default_rng(0)
     a, b = samples(rng, (4, 21), types[0]).astype(int), samples(rng, (21, 5), types[1]).astype(int)
-    sums = (a + 128 * (types[0] == "int8")) @ (b - 128 * (types[1] == "uint8"))
     left, right = (Scale(t, 0.5, z) for t, z in zip(types, zeros, strict=True))
-    centre = Centre.of(left, right, 21)
+    by = shifts(left, right) if shifted else {"up": 0, "down": 0}
+    sums = (a + by["up"]) @ (b - by["down"])
+    assert not shifted or by == {
+        "up": 128 * (types[0] == "int8"),
+        "down": 128 * (types[1] == "uint8"),
+    }
+    centre = Centre.of(left, right, 21, **by)
     given = [a.sum(1)] if centre.of_rows else []
     given += [b.sum(0)] if centre.of_columns else []
     tensors = [te.placeholder(int64(t.shape), "int32") for t in (sums, *given)]

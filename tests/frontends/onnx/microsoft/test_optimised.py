@@ -161,5 +161,7 @@ def test_a_layout_for_one_machine_is_refused_with_what_to_do(tmp_path):
     path = _saved(tmp_path / "plain.onnx", tmp_path, Level.ORT_ENABLE_ALL)
     if not any(n.domain == "com.microsoft.nchwc" for n in onnx.load(path).graph.node):
         pytest.skip("this machine has no such layout")
-    with pytest.raises(ts.InputError, match=r"of domain 'com.microsoft.nchwc'.*ENABLE_EXTENDED"):
+    with pytest.raises(
+        ts.UnsupportedError, match=r"of domain 'com.microsoft.nchwc'.*ENABLE_EXTENDED"
+    ):
         ts.load(path)
