@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -11,8 +10,7 @@ from torch.export import Dim
 from tvm import relax
 
 import tvm_sparse as ts
-from tests.passes.modules import evaluate, module, operators
-from tvm_sparse.passes.canonical.sink_permutes import SinkPermutes
+from tests.passes.test_sink_permutes import assert_sunk
 from tvm_sparse.passes.graph.atoms import atoms_of
 
 CONFIG = ts.Config(measure=False, cache=False, tuned=False)
@@ -72,13 +70,7 @@ CHAINS = {
 @pytest.mark.grid(3)
 @pytest.mark.parametrize("name", CHAINS)
 def test_chains(name):
-    body, count = CHAINS[name]
-    before = module(body, SHAPE)
-    after = SinkPermutes()(before)
-    x = np.random.default_rng(0).integers(-8, 9, SHAPE).astype(np.float32)
-    np.testing.assert_array_equal(evaluate(after, x), evaluate(before, x))
-    if count is not None:
-        assert operators(after).get("permute_dims", 0) == count
+    assert_sunk(*CHAINS[name], SHAPE, largest=8)
 
 
 def test_parts_of_axes():

@@ -55,10 +55,10 @@ def test_chains(name):
     assert_sunk(*CHAINS[name])
 
 
-def assert_sunk(body, count):
-    before = module(body, SHAPE)
+def assert_sunk(body, count, shape=SHAPE, largest=3):
+    before = module(body, shape)
     after = SinkPermutes()(before)
-    x = np.random.default_rng(0).integers(-3, 4, SHAPE).astype(np.float32)
+    x = np.random.default_rng(0).integers(-largest, largest + 1, shape).astype(np.float32)
     np.testing.assert_array_equal(evaluate(after, x), evaluate(before, x))
     if count is not None:
         assert operators(after).get("permute_dims", 0) == count

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -80,10 +80,10 @@ def _points(
     places = sorted(range(1, len(candidates)), key=lambda c: abs(candidates[c].level - MIDDLE))
     times = {c: float(costs.us[:, c].sum()) for c in places}
 
-    def plans(losses: Numbers, levels: Sequence[int]) -> list[tuple[int, ...]]:
+    def plans(losses: Numbers, levels: Sequence[int]) -> Iterator[tuple[int, ...]]:
         knapsack = Knapsack(list(costs.us), list(losses), CELLS)
-        found = (knapsack.within(times[c] * (1 + 1e-9)) for c in levels)
-        return [choice for choice in found if choice is not None]
+        for c in levels:  # the same candidate everywhere fits
+            yield knapsack.within(times[c] * (1 + 1e-9)) or (c,) * layers
 
     def lost(losses: Numbers) -> float:
         return sum(float(np.log(truth.drop(p) + 1e-9)) for p in plans(losses, places[:JUDGED]))
@@ -97,8 +97,9 @@ def _points(
 
     uniform: dict[int, Point] = {}
     mixed: dict[tuple[int, ...], Point] = {}
-    for i, c in enumerate(places):  # those that matter most first: only so many are pruned
+    pairs = zip(places, plans(best, places), strict=True)
+    for i, (c, choice) in enumerate(pairs):  # those that matter most first: only so many are pruned
         uniform[c] = point(candidates[c].label, [c] * layers)
-        mixed |= {choice: point("", choice) for choice in plans(best, [c])}
+        mixed[choice] = point("", choice)
         progress("plans and their equals", i + 1, len(places))
     return best, tuple(uniform[c] for c in sorted(uniform)), tuple(mixed.values())

@@ -29,6 +29,7 @@ WEIGHTS = 5 * 10**8
 """Weights that are pruned in all of them together: a large network has few of them."""
 
 LEAST = 3
+"""Networks that are pruned however large they are."""
 
 
 class Truth:
@@ -39,11 +40,11 @@ class Truth:
     network, selection
         Dense, and its layers that may be pruned.
     batches
-        Some of them are pruned with, the others judged by (:func:`.parted`).
+        Of them those are pruned with that no network is judged on (:func:`.parted`).
     candidates
         What a choice numbers.
     stitched
-        The same network, stitched together.
+        The same network, stitched together, with what it is judged on.
     """
 
     def __init__(
@@ -58,8 +59,7 @@ class Truth:
         self.keys = [layer.key for layer in selection]
         weights = sum(layer.weight.numel() for layer in selection)
         self.left = max(LEAST, min(MOST, WEIGHTS // weights))
-        fitted, judged = parted(batches)
-        self.fitted, self.judged = samples(fitted), samples(judged)
+        self.fitted = samples(parted(batches)[0])
         self._pruned: dict[tuple[int, ...], float] = {}
 
     def drop(self, choice: Sequence[int]) -> float:
@@ -79,8 +79,7 @@ class Truth:
         methods = [self.candidates[c].method or KeepAll() for c in choice]
         method = LayerPruning(dict(zip(self.keys, methods, strict=True)))
         one_shot(own, self.fitted, method, steps=STEPS, swaps=0)
-        found, dense = ([outputs(x, b) for b in self.judged] for x in (own, self.network))
-        return drop_of(found, dense)
+        return drop_of([outputs(own, b) for b in self.stitched.batches], self.stitched.wanted)
 
     def _corrected(self, stitched: float) -> float:
         """Return what one shot loses where a stitched network loses ``stitched``.
