@@ -7,12 +7,12 @@ import pytest
 from tvm import te
 
 from tests.kernels import run
-from tvm_sparse.ops.tensors.moments import moments
+from tvm_sparse.ops.tensors.moments import Rows, moments
 
 
 def found(x: np.ndarray, width: int) -> np.ndarray:
     tensor = te.placeholder(x.shape, "float32", "X")
-    func = te.create_prim_func([tensor, moments(tensor, width, 1e-5)])
+    func = te.create_prim_func([tensor, moments(tensor, Rows(x.size // width, width), 1e-5)])
     return run(func, [x], (x.size // width, 3))
 
 

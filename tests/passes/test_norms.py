@@ -75,6 +75,24 @@ def opened(module: nn.Module, batch: int, shape: list[int]) -> ts.Library:
     return ts.compile(module, (x,), dynamic_shapes=(dims,), config=config)
 
 
+PLANES = [name for name, (_norm, shape) in ROWS.items() if len(shape) == 4 and "all" not in name]
+
+
+@pytest.mark.grid
+@pytest.mark.parametrize("name", [name for name in PLANES if "axes" not in name])
+def test_rows_of_open_planes(name):
+    """Rows of fewer than a vector, of whole ones, and of any number between."""
+    norm, (batch, channels, *_) = ROWS[name]
+    dims = {axis: torch.export.Dim(f"d{axis}", min=1, max=40) for axis in (2, 3)}
+    norm, x = norm.eval(), torch.randn(batch, channels, 6, 10)
+    config = ts.Config(measure=False, tuned=False)
+    library = ts.compile(norm, (x,), dynamic_shapes=(dims,), config=config)
+    assert "_moments" in " ".join(kernel.function for kernel in library.kernels)
+    for height, width in ((1, 2), (3, 5), (4, 4), (7, 7), (2, 32), (8, 8), (13, 5), (17, 19)):
+        x = torch.randn(batch, channels, height, width) * 2 + 5
+        torch.testing.assert_close(library(x), norm(x), rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.grid
 @pytest.mark.parametrize("name", OTHERS)
 def test_others_keep_their_definition(name):

@@ -77,13 +77,13 @@ def power_of_two(most: int) -> int:
     return 1 << (most.bit_length() - 1)
 
 
-def folded(vector: Any, lanes: int, combine: Callable[[Any, Any], Any]) -> Any:
+def folded(vector: Any, lanes: int, combine: Callable[[Any, Any], Any], least: int = 1) -> Any:
     """Emit the reduction of a local vector by halves, in registers, and return its result.
 
-    ``lanes`` is a power of two.
+    ``lanes`` and the ``least`` ones, those of the result, are powers of two.
     """
     value, dtype = vector[lanes_from(0, lanes)], vector.dtype
-    while lanes > 1:
+    while lanes > least:
         lanes //= 2
         every = lanes_from(0, lanes)
         # In variables: TVM writes a bound value out at each use, and each step has several.

@@ -16,7 +16,7 @@ from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.ieee import subtract
 from tvm_sparse.ops.marks import int64
 from tvm_sparse.ops.tensors.axis import flat_view, variable
-from tvm_sparse.ops.tensors.moments import NUMBERS, loop_over, numbers_of
+from tvm_sparse.ops.tensors.moments import NUMBERS, loop_over, numbers_of, reciprocal_of
 
 _WIDEST = 4 * LANES
 """Channels side by side: additions of four vectors overlap, one would wait for itself."""
@@ -26,11 +26,11 @@ _WIDEST = 4 * LANES
 class Columns:
     """A tensor of ``(images, positions, channels)``, of which ``each`` neighbours are a group.
 
-    ``channels`` are whole vectors. The number of images may be open.
+    ``channels`` are whole vectors. Images and positions may be open.
     """
 
     images: Any
-    positions: int
+    positions: Any
     channels: int
     each: int
 
@@ -77,7 +77,7 @@ class _Bundle:
     def emit(self, result: Any, start: Any, epsilon: float) -> None:
         """Emit both passes; numbers of the first channel are at ``start``."""
         c, count = self.c, self.c.images * self.c.channels
-        reciprocal = tirx.const(1 / (c.positions * c.each), FLOAT_SUMS)
+        reciprocal = reciprocal_of(c.positions * c.each)
         means, totals, rests, squares = (variable(FLOAT_SUMS, c.bundle) for _ in range(4))
         self._sums([totals], lambda value, _channel: [value])
         with self._groups() as g:
@@ -118,7 +118,7 @@ class _Bundle:
             with T.vectorized(0, tirx.const(c.lanes, "int64")) as lane:
                 for total in kept:
                     total[lane] = tirx.const(0, FLOAT_SUMS)
-            with T.serial(0, tirx.const(c.positions, "int64")) as position:
+            with T.serial(0, int64((c.positions,))[0]) as position:
                 with T.vectorized(0, tirx.const(c.lanes, "int64")) as lane:
                     channel = chunk * c.lanes + lane
                     value = self.source[self.first + position * c.channels + channel]

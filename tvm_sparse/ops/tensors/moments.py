@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,9 +13,10 @@ from tvm.script.ir_builder import tirx as T
 
 from tvm_sparse.base.numerics import FLOAT_SUMS
 from tvm_sparse.machine.vector import LANES
+from tvm_sparse.ops.emit import lanes_from
 from tvm_sparse.ops.ieee import subtract
 from tvm_sparse.ops.marks import int64
-from tvm_sparse.ops.tensors.axis import elements, flat_view, folded, power_of_two, rows_of, variable
+from tvm_sparse.ops.tensors.axis import elements, flat_view, folded, variable
 
 _WIDEST = 4 * LANES
 """Sums side by side: additions of four vectors overlap, one would wait for itself."""
@@ -27,8 +29,16 @@ MEAN, SHIFT, INVERSE = range(NUMBERS)
 """What :func:`moments` returns of each row."""
 
 
-def moments(x: te.Tensor, width: int, epsilon: float) -> te.Tensor:
-    """Return three numbers of each ``width`` neighbours of fp32 elements, ``(rows, 3)``.
+@dataclass(frozen=True)
+class Rows:
+    """``count`` rows of ``width`` neighbours in memory; both may be open."""
+
+    count: Any
+    width: Any
+
+
+def moments(x: te.Tensor, rows: Rows, epsilon: float) -> te.Tensor:
+    """Return three numbers of each of the ``rows`` of fp32 elements, ``(rows.count, 3)``.
 
     ``MEAN`` and ``SHIFT``, the mean of what is left without it, are together the mean (see
     :class:`.Statistics`); ``INVERSE`` is ``1 / sqrt(var + epsilon)``.
@@ -37,7 +47,7 @@ def moments(x: te.Tensor, width: int, epsilon: float) -> te.Tensor:
     def numbers(mean: Any, shift: Any, variance: Any) -> list[Any]:
         return numbers_of(mean, shift, variance, epsilon)
 
-    return _of_rows(x, width, numbers, NUMBERS, "moments")
+    return _of_rows(x, rows, numbers, NUMBERS, "moments")
 
 
 def numbers_of(mean: Any, shift: Any, variance: Any, epsilon: float) -> list[Any]:
@@ -46,27 +56,34 @@ def numbers_of(mean: Any, shift: Any, variance: Any, epsilon: float) -> list[Any
     return [mean, shift, one / tirx.sqrt(variance + least)]
 
 
-def variances(x: te.Tensor, width: int) -> te.Tensor:
-    """Return the variance of each ``width`` neighbours of fp32 elements, ``(rows, 1)``."""
-    return _of_rows(x, width, lambda _mean, _shift, variance: [variance], 1, "variances")
+def variances(x: te.Tensor, rows: Rows) -> te.Tensor:
+    """Return the variance of each of the ``rows`` of fp32 elements, ``(rows.count, 1)``."""
+    return _of_rows(x, rows, lambda _mean, _shift, variance: [variance], 1, "variances")
 
 
 def _of_rows(
-    x: te.Tensor, width: int, numbers: Callable[[Any, Any, Any], list[Any]], each: int, name: str
+    x: te.Tensor, rows: Rows, numbers: Callable[[Any, Any, Any], list[Any]], each: int, name: str
 ) -> te.Tensor:
     """Return ``each`` numbers of a row, made of its mean, shift and variance."""
-    size, row = elements(x.shape), _Row(width)
-    extents = int64((rows_of(size, width), each))
+    size, row = elements(x.shape), _Row(rows.width)
+    extents = int64((rows.count, each))
     count, loop = extents[0], loop_over(size)
 
     def emit(inputs: list[tirx.Buffer], outputs: list[tirx.Buffer]) -> tirx.PrimFunc:
         with IRBuilder() as builder, loop(0, count) as number:
             source, result = flat_view(inputs[0], size), flat_view(outputs[0], count * each)
-            for place, value in enumerate(numbers(*row.emit(source, number * width))):
+            for place, value in enumerate(numbers(*row.emit(source, number * rows.width))):
                 result[number * each + place] = value
         return builder.get()
 
     return te.extern([extents], [x], emit, name=name, dtype=[FLOAT_SUMS])
+
+
+def reciprocal_of(count: Any) -> Any:
+    """Return one over a number of elements, which may be open."""
+    if isinstance(count, int):
+        return tirx.const(1 / count, FLOAT_SUMS)
+    return tirx.const(1, FLOAT_SUMS) / count.astype(FLOAT_SUMS)
 
 
 def loop_over(size: Any) -> Any:
@@ -78,11 +95,11 @@ def loop_over(size: Any) -> Any:
 class _Row:
     """The code of one row."""
 
-    width: int
+    width: Any
 
     def emit(self, source: Any, first: Any) -> list[Any]:
         """Emit both passes over the row from ``first`` on; return mean, shift and variance."""
-        reciprocal = tirx.const(1 / self.width, FLOAT_SUMS)
+        reciprocal = reciprocal_of(self.width)
         mean, shift, variance = (variable(FLOAT_SUMS) for _ in range(3))
         (total,) = self._sums(source, first, [lambda v: v])
         mean[0] = total * reciprocal
@@ -102,20 +119,29 @@ class _Row:
 
         The last vector ends with the row; what the one before has already is left out.
         """
-        lanes = power_of_two(min(self.width, _WIDEST))
-        whole, rest = divmod(self.width, lanes)
-        sums = [variable(FLOAT_SUMS, lanes) for _ in terms]
-        with T.vectorized(0, tirx.const(lanes, "int64")) as lane:
-            for total, term in zip(sums, terms, strict=True):
-                total[lane] = term(source[first + lane])
-        with T.serial(1, tirx.const(whole, "int64")) as chunk:
-            with T.vectorized(0, tirx.const(lanes, "int64")) as lane:
-                for total, term in zip(sums, terms, strict=True):
-                    total[lane] = total[lane] + term(source[first + chunk * lanes + lane])
-        if rest:
-            with T.vectorized(0, tirx.const(lanes, "int64")) as lane:
-                new, zero = lane >= lanes - rest, tirx.const(0, FLOAT_SUMS)
-                for total, term in zip(sums, terms, strict=True):
-                    value = term(source[first + (self.width - lanes) + lane])
-                    total[lane] = total[lane] + tirx.Select(new, value, zero)
-        return [folded(total, lanes, lambda a, b: a + b) for total in sums]
+        width, sums = int64((self.width,))[0], [variable(FLOAT_SUMS, LANES) for _ in terms]
+        wide = [variable(FLOAT_SUMS, _WIDEST) for _ in terms]
+        steps, zero = list(zip(sums, terms, strict=True)), tirx.const(0, FLOAT_SUMS)
+        whole, rest = width // _WIDEST, width % LANES
+        with T.vectorized(0, tirx.const(_WIDEST, "int64")) as lane:
+            for total in wide:
+                total[lane] = zero
+        with T.serial(0, whole) as chunk, T.vectorized(0, tirx.const(_WIDEST, "int64")) as lane:
+            for total, term in zip(wide, terms, strict=True):
+                total[lane] = total[lane] + term(source[first + chunk * _WIDEST + lane])
+        for total, found in zip(sums, wide, strict=True):
+            total[lanes_from(0, LANES)] = folded(found, _WIDEST, operator.add, LANES)
+        with T.serial(0, width % _WIDEST // LANES) as piece:
+            with T.vectorized(0, tirx.const(LANES, "int64")) as lane:
+                for total, term in steps:
+                    place = whole * _WIDEST + piece * LANES + lane
+                    total[lane] = total[lane] + term(source[first + place])
+        with T.If(tirx.all(rest > 0, width >= LANES)):
+            with T.Then(), T.vectorized(0, tirx.const(LANES, "int64")) as lane:
+                for total, term in steps:
+                    value = term(source[first + (width - LANES) + lane])
+                    total[lane] = total[lane] + tirx.Select(lane >= LANES - rest, value, zero)
+            with T.Else(), T.serial(0, rest) as k:
+                for total, term in steps:
+                    total[0] = total[0] + term(source[first + k])
+        return [folded(total, LANES, operator.add) for total in sums]

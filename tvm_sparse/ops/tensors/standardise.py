@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +14,7 @@ from tvm_sparse.ops.ieee import subtract
 from tvm_sparse.ops.marks import flat, int64
 from tvm_sparse.ops.tensors.axis import elements
 from tvm_sparse.ops.tensors.column_moments import Columns
-from tvm_sparse.ops.tensors.moments import INVERSE, MEAN, SHIFT
+from tvm_sparse.ops.tensors.moments import INVERSE, MEAN, SHIFT, Rows
 
 Index = tuple[Any, ...]
 Affine = Callable[[Any, Index], Any]
@@ -49,10 +48,10 @@ class Statistics:
         grouped = int(x.shape[axis]) // groups if groups else 1
         return Statistics(x, tuple(sorted(int(a) % rank for a in axes)), axis % rank, grouped)
 
-    def width(self) -> int | None:
-        """Return how many elements share a place, if they lie side by side in fp32.
+    def rows(self) -> Rows | None:
+        """Return the elements that share a place as rows, if they lie side by side in fp32.
 
-        Their number is static; that of the places may be open.
+        How many rows there are may be open, and how long they are.
         """
         shape = self._shape()
         longer = _longer(shape)
@@ -62,7 +61,9 @@ class Statistics:
         apart = self.grouped > 1 and not whole
         if not shape or longer != kept + inner or (apart and kept[-1] != self.axis):
             return None
-        return (self.grouped if apart else 1) * math.prod(shape[a] for a in inner)
+        parts = [self.grouped if apart else 1, *(shape[a] for a in inner)]
+        before = [shape[a] // self.grouped if self._splits(a) else shape[a] for a in kept]
+        return Rows(elements(before), elements(parts))
 
     def columns(self) -> Columns | None:
         """Return the same where groups of channels, in whole vectors, lie behind all positions."""
@@ -72,13 +73,13 @@ class Statistics:
         kept = [a for a in longer if a not in inner and a != self.axis]
         if not inner or longer != [*kept, *inner, self.axis] or shape[self.axis] % LANES:
             return None
-        images, positions = elements([shape[a] for a in kept]), math.prod(shape[a] for a in inner)
+        images, positions = (elements([shape[a] for a in axes]) for axes in (kept, inner))
         return Columns(images, positions, shape[self.axis], self.grouped)
 
     def _shape(self) -> tuple[Any, ...]:
-        """Return the extents, of fp32, if those of the axes and of the channels are known."""
+        """Return the extents, of fp32, if that of the channels is known."""
         shape = tuple(int(n) if isinstance(n, tirx.IntImm) else n for n in self.x.shape)
-        known = all(isinstance(shape[a], int) for a in (*self.axes, self.axis))
+        known = self.axis in self.axes or isinstance(shape[self.axis], int)
         return shape if known and str(self.x.dtype) == FLOAT_SUMS else ()
 
     def place(self, index: Index) -> Index:

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import tvm
-from tvm import relax, tirx
+from tvm import relax, te, tirx
 
 from tvm_sparse.base.numerics import FLOAT_SUMS
 from tvm_sparse.machine.vector import LANES
-from tvm_sparse.ops.tensors.axis import Lines, elements
+from tvm_sparse.ops.tensors.axis import Lines, elements, rows_of
 from tvm_sparse.ops.tensors.column_pool import LEAST, MOST_BYTES, column_pool
 from tvm_sparse.ops.tensors.extrema import MIN, highest
 from tvm_sparse.ops.tensors.line_pool import fits, line_pool
-from tvm_sparse.ops.tensors.moments import variances
+from tvm_sparse.ops.tensors.moments import Rows, variances
 from tvm_sparse.ops.tensors.row_pool import MAXIMUM, Pooling, mean
 from tvm_sparse.ops.tensors.windows import Shares
 from tvm_sparse.passes.bytes.quantization import meaning_of
@@ -96,9 +96,11 @@ def _rows_together(lines: Lines) -> int:
 def _variance(rewriter: Rewriter, call: relax.Call, lines: Lines) -> Any | None:
     if lines.after != 1 or lines.extent < LANES:
         return None
-    found = rewriter.builder_.call_te(
-        variances, call.args[0], lines.extent, primfunc_name_hint="row_variance"
-    )
+
+    def define(x: te.Tensor) -> te.Tensor:  # in the symbols of ``x``
+        return variances(x, Rows(rows_of(elements(x.shape), lines.extent), lines.extent))
+
+    found = rewriter.builder_.call_te(define, call.args[0], primfunc_name_hint="row_variance")
     return relax.op.reshape(rewriter.emit(found), call.ty.shape)
 
 

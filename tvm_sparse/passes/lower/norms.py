@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import tvm
 from tvm import relax, te
 
 from tvm_sparse.machine.vector import LANES
-from tvm_sparse.ops.tensors.column_moments import column_moments
-from tvm_sparse.ops.tensors.moments import moments
+from tvm_sparse.ops.tensors.column_moments import Columns, column_moments
+from tvm_sparse.ops.tensors.moments import Rows, moments
 from tvm_sparse.ops.tensors.standardise import Affine, Index, Statistics
 from tvm_sparse.passes.graph.rewrite import Rewriter, op_name, rewrite, shape_of
 
@@ -57,27 +57,35 @@ def _affine(call: relax.Call, gamma: te.Tensor, beta: te.Tensor) -> Affine:
     return affine
 
 
+def _places(statistics: Statistics) -> Rows | Columns | None:
+    """Return where the elements lie that share a place, if they are whole vectors or open."""
+    rows = statistics.rows()
+    short = rows is not None and isinstance(rows.width, int) and rows.width < LANES
+    return rows if rows is not None and not short else statistics.columns()
+
+
 def _lower(rewriter: Rewriter, call: relax.Call) -> Any | None:
     shape = shape_of(call) if op_name(call) in NORMS else None
     if shape is None:
         return None
-    statistics = _statistics(call, te.placeholder(shape, str(call.ty.dtype)))
-    width = statistics.width() or 0
-    columns = None if width >= LANES else statistics.columns()
-    if width < LANES and columns is None:
+    places = _places(_statistics(call, te.placeholder(shape, str(call.ty.dtype))))
+    if places is None:
         return None
     name, builder, epsilon = _hint(call), rewriter.builder_, float(call.attrs.epsilon)
 
     def found_in(x: te.Tensor) -> te.Tensor:
-        if columns is None:
-            return moments(x, width, epsilon)
-        return column_moments(x, columns, epsilon)
+        own = cast("Rows | Columns", _places(_statistics(call, x)))  # in the symbols of ``x``
+        if isinstance(own, Rows):
+            return moments(x, own, epsilon)
+        return column_moments(x, own, epsilon)
 
     found = builder.call_te(found_in, call.args[0], primfunc_name_hint=f"{name}_moments")
 
     def compute(x: Any, numbers: Any, *weights: Any) -> Any:
         made, affine = _statistics(call, x), _affine(call, *weights)
-        return (made.by_columns if columns else made.by_rows)(numbers, name, affine)
+        return (made.by_rows if isinstance(places, Rows) else made.by_columns)(
+            numbers, name, affine
+        )
 
     x, *weights = call.args
     return builder.call_te(compute, x, rewriter.emit(found), *weights, primfunc_name_hint=name)
@@ -88,7 +96,7 @@ def _lower(rewriter: Rewriter, call: relax.Call) -> Any | None:
 class LowerNorms:
     """Find the statistics of norms whose elements, or whose channels, are whole vectors.
 
-    Others keep their definition. How many of them there are may be open, not how many elements.
+    Others keep their definition. How many of them there are, and how many elements, may be open.
 
     before: ``group_norm(x: (n, c, h, w), gamma, beta, num_groups, channel_axis=1, axes=[2, 3])``
     after:  ``call_tir(group_norm, (x, call_tir(moments, x), gamma, beta))``
