@@ -10,10 +10,11 @@ from torch import nn
 
 from tvm_sparse.planning import truth
 from tvm_sparse.planning.candidates import candidates_of
-from tvm_sparse.planning.losses import losses, parted, prunable
+from tvm_sparse.planning.losses import losses, prunable
 from tvm_sparse.planning.stitching import drop_of, outputs
 from tvm_sparse.planning.truth import Truth
 from tvm_sparse.pruning import BalancedPruning, KeepAll, LayerPruning, one_shot
+from tvm_sparse.pruning.compensation.calls import parted
 from tvm_sparse.pruning.copies import copied
 
 CANDIDATES = candidates_of([BalancedPruning(0.75)], [0.5, 0.75, 0.875])

@@ -9,6 +9,8 @@ from torch import nn
 
 from tvm_sparse.errors import InputError
 from tvm_sparse.pruning import BalancedPruning, FilterPruning, layer_sparsities, one_shot
+from tvm_sparse.pruning.compensation.layer import judged
+from tvm_sparse.pruning.compensation.statistics import InputStatistics
 from tvm_sparse.pruning.layer_sparsities import chosen
 
 LEVELS = (0.25, 0.5, 0.75)
@@ -98,3 +100,21 @@ def test_no_levels_and_methods_of_several_layers_are_refused():
         layer_sparsities(model, [torch.randn(8, 32)], BalancedPruning(0.5), ())
     with pytest.raises(InputError, match="does not prune each layer"):
         layer_sparsities(model, [torch.randn(8, 32)], FilterPruning(0.5), (0.5,))
+
+
+def test_a_layer_with_fewer_samples_than_columns_is_judged_on_others():
+    # Twelve samples say nothing of 256 columns: fitted to them, any weights on a mask lose little.
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(256, 64), nn.ReLU(), nn.Linear(64, 64))
+    data = list(torch.randn(16, 1, 256).split(4))
+    first = nn.Sequential(copy.deepcopy(model[0]))
+    pruner = one_shot(first, [x.squeeze(1) for x in data[:3]], BalancedPruning(0.75), damping=1e-4)
+    fitted = float(pruner.report.layers[0].note.split("%")[0]) / 100
+    layer = next(iter(BalancedPruning(0.75).select(model, ("0*",), ())))
+    inputs = data[3].squeeze(1).double()
+    statistics = InputStatistics("0")
+    statistics.add(inputs[None].float(), inputs[None].float())
+    found = judged(layer, first[0].weight.detach(), statistics)
+    dense, new = (inputs @ m[0].weight.detach().double().T for m in (model, first))
+    assert found == pytest.approx(float((new - dense).square().sum() / dense.square().sum()), 1e-5)
+    assert fitted < 0.05 < 0.3 < found

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 from tvm_sparse.base.progress import ReportProgress
@@ -16,9 +16,9 @@ from tvm_sparse.planning.candidates import Candidate
 from tvm_sparse.planning.costs import families
 from tvm_sparse.planning.knapsack import Numbers, monotone
 from tvm_sparse.planning.stitching import Stitched
-from tvm_sparse.pruning.compensation.calls import Batch, evaluating
+from tvm_sparse.pruning.compensation.calls import Batch, evaluating, parted
 from tvm_sparse.pruning.compensation.collect import collect
-from tvm_sparse.pruning.compensation.layer import Compensation, Pruned
+from tvm_sparse.pruning.compensation.layer import Compensation, judged
 from tvm_sparse.pruning.compensation.stages import stages_of
 from tvm_sparse.pruning.compensation.starts import Starts
 from tvm_sparse.pruning.copies import copied
@@ -89,16 +89,16 @@ def losses(
     than weights are fitted to.
     """
     layers = list(selection)
-    fitted, judged = parted(batches)
+    fitted, other = parted(batches)
     changed = copied(network)
     twins = [replace(layer, module=changed.get_submodule(layer.name)) for layer in layers]
-    stitched = Stitched(changed, twins, layers, samples(judged))
+    stitched = Stitched(changed, twins, layers, samples(other))
     errors, done = np.zeros((len(layers), len(candidates))), 0
     for fit, before in enumerate((0, _middle(candidates))):
-        for i, found in _fitted(network, selection, fitted, candidates, before):
-            for c, pruned in found.items():
-                stitched.keep(i, c, pruned.weight, fit)
-                errors[i, c] = errors[i, c] if fit else pruned.loss
+        for i, found in _fitted(network, selection, (fitted, other), candidates, before):
+            for c, (weight, loss) in found.items():
+                stitched.keep(i, c, weight, fit)
+                errors[i, c] = errors[i, c] if fit else loss
             done += 1
             progress("losses of layers", done, 2 * len(layers))
     errors = rising(errors, candidates)
@@ -108,12 +108,13 @@ def losses(
 def _fitted(
     network: nn.Module,
     selection: Selection,
-    batches: Sequence[Batch],
+    batches: tuple[Sequence[Batch], Sequence[Batch]],
     candidates: Sequence[Candidate],
     before: int,
-) -> Iterator[tuple[int, dict[int, Pruned]]]:
-    """Prune each layer with each candidate; yield its place and what became of it.
+) -> Iterator[tuple[int, dict[int, tuple[Tensor, float]]]]:
+    """Prune each layer with each candidate; yield its place, its weights and what they lose.
 
+    Weights are fitted to the first ``batches``. Losses are on the second ones, behind dense layers.
     The layers before it have the candidate ``before``. Unless that is dense, a layer that stays
     dense adapts to them, too.
     """
@@ -122,22 +123,23 @@ def _fitted(
     places = {layer.key: i for i, layer in enumerate(layers)}
     methods = [KeepAll() if c.method is None else c.method for c in candidates]
     with evaluating(network), evaluating(reader):
-        stages, _ = stages_of(reader, layers, batches[0])
-        starts = Starts(reader, network, batches)
+        stages, _ = stages_of(reader, layers, batches[0][0])
+        fitted, other = (Starts(reader, network, side) for side in batches)
         for stage in stages:
-            statistics = collect(stage, starts)
+            statistics = collect(stage, fitted)
+            others = {} if before else collect(stage, other)
             for layer in stage.layers:
-                found = {
-                    c: Compensation(method, steps=STEPS, swaps=0, swept=False).prune(
-                        layer, selection, statistics[layer.key]
-                    )
-                    for c, method in enumerate(methods)
-                    if before or c
-                }
+                found = {}
+                for c, method in enumerate(methods):
+                    if before or c:
+                        compensation = Compensation(method, steps=STEPS, swaps=0, swept=False)
+                        weight = compensation.prune(layer, selection, statistics[layer.key]).weight
+                        unseen = others.get(layer.key)
+                        found[c] = weight, judged(layer, weight, unseen) if unseen else 0.0
                 if before:
                     with torch.no_grad():
                         own = getattr(layer.module, layer.parameter)
-                        own.copy_(layer.own(found[before].weight))
+                        own.copy_(layer.own(found[before][0]))
                 yield places[layer.key], found
 
 
@@ -145,12 +147,6 @@ def _middle(candidates: Sequence[Candidate]) -> int:
     """Return the candidate that layers before one have in the second fit."""
     first = [i for i, c in enumerate(candidates) if c.family == 1]
     return min(first, key=lambda i: abs(candidates[i].level - MIDDLE))
-
-
-def parted(batches: Sequence[Batch]) -> tuple[list[Batch], list[Batch]]:
-    """Return the batches that weights are fitted to, and those that networks are judged on."""
-    count = len(batches) // 4 or 1
-    return (list(batches[:-count]), list(batches[-count:])) if batches[1:] else (list(batches),) * 2
 
 
 def _sensitivities(errors: Numbers, stitched: Stitched, progress: ReportProgress) -> Numbers:

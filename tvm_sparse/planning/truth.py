@@ -13,9 +13,9 @@ from torch import nn
 
 from tvm_sparse.planning.candidates import Candidate
 from tvm_sparse.planning.knapsack import monotone
-from tvm_sparse.planning.losses import STEPS, parted, samples
+from tvm_sparse.planning.losses import STEPS, samples
 from tvm_sparse.planning.stitching import Stitched, drop_of, outputs
-from tvm_sparse.pruning.compensation.calls import Batch
+from tvm_sparse.pruning.compensation.calls import Batch, parted
 from tvm_sparse.pruning.copies import copied
 from tvm_sparse.pruning.layers import Selection
 from tvm_sparse.pruning.methods.dense import KeepAll

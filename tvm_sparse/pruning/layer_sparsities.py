@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from torch import nn
 
 from tvm_sparse.errors import InputError
-from tvm_sparse.pruning.compensation.calls import Batch, evaluating
+from tvm_sparse.pruning.compensation.calls import Batch, evaluating, parted
 from tvm_sparse.pruning.compensation.collect import collect
-from tvm_sparse.pruning.compensation.layer import Compensation, at_sparsity
+from tvm_sparse.pruning.compensation.layer import Compensation, at_sparsity, judged
 from tvm_sparse.pruning.compensation.stages import stages_of
 from tvm_sparse.pruning.compensation.starts import Starts
 from tvm_sparse.pruning.copies import copied
@@ -34,7 +34,8 @@ def layer_sparsities(
     """Choose a sparsity for each layer, so that all together have that of ``method``.
 
     Each layer is pruned by itself at each of ``sparsities``, as :func:`.one_shot` does it, and
-    loses a fraction of its outputs' energy. The sum of these losses is then made small: from the
+    loses a fraction of its outputs' energy, on a quarter of the batches if there are several, which
+    no weight is fitted to. The sum of these losses is then made small: from the
     lowest sparsities on, the layer goes up that loses least for the zeros it gains.
 
     Parameters
@@ -66,19 +67,18 @@ def layer_sparsities(
     target: float = method.sparsity  # type: ignore[attr-defined]
     dense = copied(model)
     selection = method.select(dense, include, ignore)
-    starts = Starts(dense, dense, batches_of(calibration))
+    fitted, other = (Starts(dense, dense, side) for side in parted(batches_of(calibration)))
     losses: dict[str, dict[float, float]] = {}
     with evaluating(dense):
-        stages, silent = stages_of(dense, selection.layers, starts.batches[0])
+        stages, silent = stages_of(dense, selection.layers, fitted.batches[0])
         for stage in stages:
-            statistics = collect(stage, starts)
+            statistics, others = collect(stage, fitted), collect(stage, other)
             for layer in stage.layers:
-                losses[layer.key] = {
-                    level: Compensation(at_sparsity(method, level), steps=0)
-                    .prune(layer, selection, statistics[layer.key])
-                    .loss
-                    for level in levels
-                }
+                losses[layer.key] = {}
+                for level in levels:
+                    compensation = Compensation(at_sparsity(method, level), steps=0)
+                    weight = compensation.prune(layer, selection, statistics[layer.key]).weight
+                    losses[layer.key][level] = judged(layer, weight, others[layer.key])
     sizes = {layer.key: layer.weight.numel() for layer in selection if layer not in silent}
     return chosen(losses, sizes, target)
 

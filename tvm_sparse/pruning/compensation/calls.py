@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import torch
@@ -29,6 +29,12 @@ def call_of(batch: Batch) -> Call:
     if isinstance(batch, Mapping):
         return (), dict(batch)
     return tuple(batch), {}
+
+
+def parted(batches: Sequence[Batch]) -> tuple[list[Batch], list[Batch]]:
+    """Return the batches that weights are fitted to, and those that networks are judged on."""
+    count = len(batches) // 4 or 1
+    return (list(batches[:-count]), list(batches[-count:])) if batches[1:] else (list(batches),) * 2
 
 
 def run(model: nn.Module, batch: Batch) -> Any:

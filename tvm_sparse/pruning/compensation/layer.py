@@ -118,9 +118,7 @@ class Compensation:
                 steps=self.steps,
             )
         seconds = time.monotonic() - begin
-        lost = found - best
-        energy = float(((best @ hessian) * best).sum())
-        loss = float(((lost @ hessian) * lost).sum()) / energy if energy > 0 else 0.0
+        loss = _share(_energy(found - best, hessian), _energy(best, hessian))
         proposal = decision.proposal
         assert proposal is not None
         proposal = replace(proposal, mask=view.array(mask))
@@ -146,6 +144,28 @@ class _Normal:
     hessian: Tensor
     mixed: Tensor
     factor: Tensor
+
+
+def judged(layer: PrunableLayer, weight: Tensor, statistics: InputStatistics) -> float:
+    """Return the fraction of the outputs' energy that ``layer`` loses with ``weight``.
+
+    ``statistics`` are of inputs that ``weight`` was not fitted to: a layer with more columns than
+    samples fits those that it has seen.
+    """
+    view = _View(layer, "ihw")
+    gram, _ = statistics.matrices()
+    own = weight.cpu().double().numpy()
+    dense, new = (view.parts(array, len(gram)).to(gram) for array in (layer.values(), own))
+    return _share(_energy(new - dense, gram), _energy(dense, gram))
+
+
+def _energy(weight: Tensor, hessian: Tensor) -> float:
+    """Return ``||X W^T||^2``, given ``X^T X``."""
+    return float(((weight @ hessian) * weight).sum())
+
+
+def _share(lost: float, energy: float) -> float:
+    return lost / energy if energy > 0 else 0.0
 
 
 def at_sparsity(method: Method, sparsity: float) -> Method:
