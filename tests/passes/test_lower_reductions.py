@@ -170,6 +170,32 @@ def test_columns_with_nan_are_pytorchs(function):
     torch.testing.assert_close(found, function(x, 0), equal_nan=True, rtol=0, atol=0)
 
 
+LEAST_OPEN = (1, 2, 15, 16, 17, 31, 48, 100)
+
+
+class _Sums(torch.nn.Module):
+    def forward(self, x):
+        joined = torch.cat([x] * 16 + [x[:, :, :1]] * 3, 2).relu()
+        return x.mean(-1), (x * x).sum(-1, keepdim=True), x.sum((-2, -1)), joined.sum(-1)
+
+
+@pytest.mark.grid
+@pytest.mark.parametrize("batch", [None, torch.export.Dim("batch", min=1, max=9)])
+def test_sums_of_open_rows_are_exact(batch):
+    dims = {2: torch.export.Dim("width", min=1, max=200)} | ({0: batch} if batch else {})
+    config, x = ts.Config(measure=False, tuned=False), torch.randn(2, 3, 40)
+    library = ts.compile(_Sums(), (x,), dynamic_shapes=(dims,), config=config)
+    assert "row_sum" in " ".join(kernel.function for kernel in library.kernels)
+    generator = torch.Generator().manual_seed(0)
+    for width in LEAST_OPEN:
+        count = 2 if batch is None else 1 + width % 9
+        x = torch.randint(-8, 9, (count, 3, width), generator=generator).float()
+        found, wanted = library(x), _Sums()(x)
+        torch.testing.assert_close(found[0], wanted[0], rtol=1e-6, atol=1e-6)
+        for one, other in zip(found[1:], wanted[1:], strict=True):
+            assert torch.equal(one, other)
+
+
 @pytest.mark.grid
 @pytest.mark.parametrize(
     ("shape", "axes"),

@@ -1,4 +1,4 @@
-"""Softmax, its logarithm and layer norm over the last axis.
+"""Softmax, its logarithm, layer norm and sums over the last axis.
 
 A CPU reduces rows in vectors whatever their extent, the threads of a GPU ``together``.
 """
@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvm import te, tirx
+from tvm.sym import Analyzer
 
 from tvm_sparse.base.numerics import FLOAT_SUMS, HALVES
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.emit import unravel
-from tvm_sparse.ops.marks import FUSION, OPERATOR, OUT_FUSABLE, flat, int64
+from tvm_sparse.ops.marks import FUSION, OPERATOR, OUT_FUSABLE, REDUCTION, flat, int64
 
 PARTIAL = "row_partial"
 """Mark of blocks that reduce a row to ``LANES`` partial results."""
@@ -26,8 +27,8 @@ WHOLE = "row"
 RESULT = "normalise"
 """Name of the block that writes the result."""
 
-STORED = ("exp", "centre")
-"""Names of blocks that store a value for each element."""
+STORED = ("exp",)
+"""Names of blocks that store a value for each element: what costs less is computed at each use."""
 
 TOTALS = ("max", "sum", "spread")
 """Names of blocks that reduce a row's partial results to one."""
@@ -109,6 +110,21 @@ def layer_norm(
     return _function([x, gamma, beta, y])
 
 
+def open_sum(shape: tuple[Any, ...], dtype: str, *, mean: bool = False) -> tirx.PrimFunc:
+    """Return ``f(X, Y)``: the sum, or the ``mean``, of each row of open extent, ``(*lead, 1)``."""
+    x = te.placeholder(int64(shape), dtype, "X")
+    rows = _Rows(tuple(shape[:-1]), shape[-1], together=False)
+    total = rows.reduce(rows.of(x), SUM, tirx.const(0, dtype), "sum")
+
+    def result(*index: Any) -> Any:
+        found = total[rows.number(index[:-1])]
+        return found / shape[-1].astype(dtype) if mean else found
+
+    y = te.compute((*int64(shape[:-1]), tirx.const(1, "int64")), result, RESULT)
+    func = te.create_prim_func([x, y]).with_attr(FUSION, REDUCTION)
+    return func.with_attr("tirx.noalias", True)
+
+
 def sums_of(dtype: str) -> str:
     """Return what values of ``dtype`` are computed in."""
     return FLOAT_SUMS if dtype in HALVES else dtype
@@ -130,7 +146,7 @@ def _element(tensor: Any) -> Element:
 
 @dataclass(frozen=True)
 class _Rows:
-    """Rows of ``extent`` (at least ``LANES``) values; steps between input and output number them.
+    """Rows of ``extent`` values, ``LANES`` or more, or open; steps in between number rows.
 
     Rows are numbered over all leading axes where these are static, so that neighbours run side by
     side whatever the last of these extents; else they keep their axes.
@@ -154,6 +170,10 @@ class _Rows:
             return lambda row, i: _as(sums, x[(*row, i)])
         return lambda row, i: _as(sums, x[(*unravel(row[0], self.lead), i)])
 
+    def number(self, lead: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the index of a row among those that steps number."""
+        return lead if len(self.shape) == len(lead) else (flat(list(lead), self.lead),)
+
     def map(self, value: Element, name: str) -> Any:
         """Return the tensor of ``value`` of all elements."""
         return te.compute((*self.shape, self.extent), lambda *i: value(i[:-1], i[-1]), name)
@@ -162,8 +182,7 @@ class _Rows:
         """Return the same with the input's axes."""
 
         def at(*index: Any) -> Any:
-            lead = index[:-1]
-            numbered = lead if len(self.shape) == len(lead) else (flat(list(lead), self.lead),)
+            numbered = self.number(index[:-1])
             return _as(self.out_dtype or str(x.dtype), value(numbered, index[-1]))
 
         return te.compute(x.shape, at, name=RESULT)
@@ -172,8 +191,9 @@ class _Rows:
         """Reduce each row by way of ``LANES`` partial results, in whole vectors.
 
         The last vector of a row that is no whole number of vectors is moved left until it ends
-        with the row; lanes that it has in common with its neighbour do not count again. Partial
-        results are reduced by halves: LLVM makes shuffles of that.
+        with the row; lanes that it has in common with its neighbour do not count again. Of a row of
+        open extent, elements beyond whole vectors are reduced one by one. Partial results are
+        reduced by halves: LLVM makes shuffles of that.
         """
         over, both = reducer
         if self.together:
@@ -182,7 +202,7 @@ class _Rows:
             return te.compute(
                 self.shape, lambda *row: over(element(row, k.var), axis=[k]), name, attrs=attrs
             )
-        whole, rest = divmod(self.extent, LANES)
+        whole, rest = (_simple(e) for e in (self.extent // LANES, self.extent % LANES))
         step = te.reduce_axis(tuple(int64((0, whole))), "step")
 
         def partial(*index: Any) -> Any:
@@ -195,18 +215,30 @@ class _Rows:
             counts = lane >= tirx.const(LANES - rest, "int64")
             return both(parts[index], tirx.Select(counts, last, neutral))
 
+        def few(*row: Any) -> Any:
+            return over(element(row, whole * LANES + beyond.var), axis=[beyond])
+
         shape = (*self.shape, tirx.const(LANES, "int64"))
         parts = te.compute(shape, partial, f"{name}_partial", attrs={OPERATOR: PARTIAL})
-        full = te.compute(shape, tail, f"{name}{TAIL}") if rest else parts
+        none, static = isinstance(rest, int) and rest == 0, isinstance(self.extent, int)
+        full = te.compute(shape, tail, f"{name}{TAIL}") if static and not none else parts
+        beyond = te.reduce_axis(tuple(int64((0, rest))), "beyond")
+        others = None if static or none else te.compute(self.shape, few, f"{name}_beyond")
 
         def folded(*row: Any) -> Any:
             values, half = [full[(*row, lane)] for lane in range(LANES)], LANES
             while half > 1:
                 half //= 2
                 values = [both(values[i], values[i + half]) for i in range(half)]
-            return values[0]
+            return values[0] if others is None else both(values[0], others[row])
 
         return te.compute(self.shape, folded, name)
+
+
+def _simple(extent: Any) -> Any:
+    """Return an extent, a number where it is one."""
+    found = extent if isinstance(extent, int) else Analyzer().simplify(extent)
+    return int(found) if isinstance(found, tirx.IntImm) else found
 
 
 def _function(tensors: list[Any]) -> tirx.PrimFunc:

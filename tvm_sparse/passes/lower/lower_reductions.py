@@ -17,10 +17,12 @@ from tvm_sparse.ops.tensors.extrema import MIN, highest
 from tvm_sparse.ops.tensors.line_pool import fits, line_pool
 from tvm_sparse.ops.tensors.moments import Rows, variances
 from tvm_sparse.ops.tensors.row_pool import MAXIMUM, Pooling, mean
+from tvm_sparse.ops.tensors.rows import open_sum
 from tvm_sparse.ops.tensors.windows import Shares
 from tvm_sparse.passes.bytes.quantization import meaning_of
+from tvm_sparse.passes.graph.computed_extents import in_own_symbols
 from tvm_sparse.passes.graph.elementwise import ELEMENTWISE
-from tvm_sparse.passes.graph.rewrite import Rewriter, op_name, rewrite, shape_of
+from tvm_sparse.passes.graph.rewrite import Rewriter, call_function, op_name, rewrite, shape_of
 
 _MINIMUM = Pooling(highest, MIN.combine)
 _PRODUCT = Pooling(lambda dtype: tirx.const(1, dtype), lambda a, b: a * b)
@@ -40,7 +42,7 @@ def _lower(rewriter: Rewriter, call: relax.Call, threads: int) -> Any | None:
         return None
     lines = _lines(shape, call.attrs.axis)
     if lines is None:
-        return None
+        return _open_rows(rewriter, call, shape) if op_name(call) in _ADDED else None
     if op_name(call) in _ADDED:
         found = _of_bytes(rewriter, call, lines, threads)
         if found is not None or _fuses(rewriter, call.args[0]):
@@ -57,6 +59,23 @@ def _lower(rewriter: Rewriter, call: relax.Call, threads: int) -> Any | None:
         return None
     hint = f"{name}_{op_name(call)}"
     return rewriter.builder_.call_te(define, call.args[0], primfunc_name_hint=hint)
+
+
+def _open_rows(rewriter: Rewriter, call: relax.Call, shape: Sequence[Any]) -> Any | None:
+    """Return sums or means over the last axes, of which some are open; producers fuse."""
+    first = len(shape) - len(_axes(shape, call.attrs.axis))
+    if _axes(shape, call.attrs.axis) != list(range(first, len(shape))) or not first:
+        return None
+    if any(isinstance(extent, int) and extent == 0 for extent in shape):
+        return None
+    rows, x = [*shape[:first], elements(shape[first:])], call.args[0]
+    if isinstance(rows[-1], int):
+        return None
+    x = x if len(rows) == len(shape) else rewriter.emit(relax.op.reshape(x, rows))
+    func = open_sum(in_own_symbols(rows), FLOAT_SUMS, mean=op_name(call) == "mean")
+    ty = relax.TensorType([*rows[:-1], 1], FLOAT_SUMS)
+    found = call_function(rewriter, func, [x], ty, f"row_{op_name(call)}")
+    return relax.op.reshape(rewriter.emit(found), call.ty.shape)
 
 
 def _pooling(call: relax.Call, lines: Lines) -> Pooling:
@@ -114,8 +133,7 @@ def _lines(shape: Sequence[Any], given: Any) -> Lines | None:
 
     Also where extents of these axes, or of those behind them, are open, and where one is zero.
     """
-    rank = len(shape)
-    axes = sorted({int(a) % rank for a in given}) if given is not None else list(range(rank))
+    rank, axes = len(shape), _axes(shape, given)
     first, end = axes[0], axes[-1] + 1
     open_ones = [a for a, extent in enumerate(shape) if not isinstance(extent, int)]
     if axes != list(range(first, end)) or max(open_ones, default=-1) >= first:
@@ -125,12 +143,18 @@ def _lines(shape: Sequence[Any], given: Any) -> Lines | None:
     return Lines(*(elements(shape[a:b]) for a, b in ((0, first), (first, end), (end, rank))))
 
 
+def _axes(shape: Sequence[Any], given: Any) -> list[int]:
+    """Return the axes that are reduced, in order."""
+    rank = len(shape)
+    return sorted({int(a) % rank for a in given}) if given is not None else list(range(rank))
+
+
 @tvm.transform.module_pass(opt_level=0, name="LowerReductions")
 @dataclass(frozen=True)
 class LowerReductions:
     """Reduce neighbouring axes of fp32 tensors by several vectors of partial results.
 
-    Extents before these axes may be open.
+    Extents before these axes may be open, and those of the last axes that sums and means reduce.
 
     Other axes and types, short rows and few columns keep their definition. Sums of element-wise
     results do, too: they compute them on the fly. Columns of bytes are added up as whole numbers.
