@@ -13,6 +13,7 @@ from tvm import relax
 from tvm_sparse.base.numerics import FLOAT_SUMS
 from tvm_sparse.ops.tensors.borders import Borders
 from tvm_sparse.ops.tensors.channels_behind import channels_behind
+from tvm_sparse.ops.tensors.open_turn import Turn, open_turn
 from tvm_sparse.ops.tensors.permute import Permutation, permute
 from tvm_sparse.ops.transpose import LANES
 from tvm_sparse.passes.bytes.quantization import BYTES
@@ -42,7 +43,8 @@ class _Lower:
             return None
         shape, order = static_shape(call.args[0]), _order(call)
         if shape is None:
-            return self._open(rewriter, call) if order == _last(len(order)) else None
+            few = self._open(rewriter, call) if order == _last(len(order)) else None
+            return _turned(rewriter, call, order) if few is None else few
         if 0 in shape:
             return None
         plain = Permutation.of(shape, order)
@@ -94,6 +96,18 @@ class _Lower:
         return lowered
 
 
+def _turned(rewriter: Rewriter, call: relax.Call, order: list[int]) -> Any | None:
+    """Return what turns tiles of an open shape, if they are floats that nothing computes."""
+    turn, shape, source = Turn.of(order), shape_of(call.args[0]), call.args[0]
+    if turn is None or shape is None or not _is_float(call) or not turn.suits(shape):
+        return None
+    if _fuses(rewriter, call, rewriter.resolve(source)):
+        return None
+    return rewriter.builder_.call_te(
+        lambda x: open_turn(x, turn), source, primfunc_name_hint="open_turn"
+    )
+
+
 def _behind(rewriter: Rewriter, source: Any, shape: Sequence[Any], borders: Borders) -> Any:
     return rewriter.builder_.call_te(
         lambda x: channels_behind(x, shape, borders), source, primfunc_name_hint="channels_behind"
@@ -136,7 +150,8 @@ def _channels_last(images: int, positions: int, channels: int) -> Permutation:
 class LowerPermutes:
     """Replace transpositions of whole tiles of fp32, and of a few planes of fp32 and bytes.
 
-    Of open shapes, those that bring a few channels behind all other axes.
+    Of open shapes, those that bring a few channels behind all other axes, and of fp32 those where
+    two runs of axes change places.
 
     Others keep TVM's definition, which fuses; so do planes that are computed by element.
 
