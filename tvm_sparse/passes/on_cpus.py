@@ -42,6 +42,7 @@ from tvm_sparse.passes.lower.lower_concatenate import LowerConcatenate
 from tvm_sparse.passes.lower.lower_contractions import LowerContractions
 from tvm_sparse.passes.lower.lower_lines import LowerLines
 from tvm_sparse.passes.lower.lower_permutes import LowerPermutes
+from tvm_sparse.passes.lower.lower_positions import LowerPositions
 from tvm_sparse.passes.lower.lower_reductions import LowerReductions
 from tvm_sparse.passes.lower.lower_rows import LowerRows
 from tvm_sparse.passes.lower.merge_permutes import MergePermutes
@@ -89,6 +90,7 @@ def _lower(chooser: Chooser) -> list[Any]:
         LowerNorms(),
         LowerPools(),
         LowerReductions(threads_of(chooser.target)),
+        LowerPositions(),
         TakePlaces(),
         LowerLines(),
         LowerConcatenate(),

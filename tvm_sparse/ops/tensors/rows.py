@@ -1,4 +1,4 @@
-"""Softmax, its logarithm, layer norm and sums over the last axis.
+"""Softmax, its logarithm, layer norm, sums and positions of extremes over the last axis.
 
 A CPU reduces rows in vectors whatever their extent, the threads of a GPU ``together``.
 """
@@ -16,7 +16,9 @@ from tvm.sym import Analyzer
 from tvm_sparse.base.numerics import FLOAT_SUMS, HALVES
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.emit import unravel
+from tvm_sparse.ops.ieee import equal, is_number, negation
 from tvm_sparse.ops.marks import FUSION, OPERATOR, OUT_FUSABLE, REDUCTION, flat, int64
+from tvm_sparse.ops.tensors.extrema import Extremum
 
 PARTIAL = "row_partial"
 """Mark of blocks that reduce a row to ``LANES`` partial results."""
@@ -123,6 +125,37 @@ def open_sum(shape: tuple[Any, ...], dtype: str, *, mean: bool = False) -> tirx.
     y = te.compute((*int64(shape[:-1]), tirx.const(1, "int64")), result, RESULT)
     func = te.create_prim_func([x, y]).with_attr(FUSION, REDUCTION)
     return func.with_attr("tirx.noalias", True)
+
+
+def extreme_position(
+    shape: tuple[Any, ...], dtype: str, extremum: Extremum, out_dtype: str
+) -> tirx.PrimFunc:
+    """Return ``f(X, Y)``: where in each row the first extreme element is, ``(*lead, 1)``.
+
+    Rows are read twice: for their extreme element, a NaN if there is one, and for the least
+    position of an element like it.
+    """
+    x = te.placeholder(int64(shape), dtype, "X")
+    rows, none = _Rows(tuple(shape[:-1]), shape[-1], together=False), tirx.max_value("int32")
+
+    def better(a: Any, b: Any) -> Any:
+        return extremum.combine(_as(dtype, a), _as(dtype, b))
+
+    best = (extremum.reducer(), better)
+    found = rows.reduce(rows.of(x), best, extremum.worst(dtype), "max")
+
+    def place(row: tuple[Any, ...], i: Any) -> Any:
+        element = rows.of(x)(row, i)
+        alike = tirx.Or(equal(element, _as(dtype, found[row])), negation(is_number(element)))
+        return tirx.Select(alike, tirx.Cast("int32", i), none)
+
+    first = rows.reduce(place, (te.min, tirx.min), none, "sum")
+    y = te.compute(
+        (*int64(shape[:-1]), tirx.const(1, "int64")),
+        lambda *index: tirx.Cast(out_dtype, first[rows.number(index[:-1])]),
+        RESULT,
+    )
+    return _function([x, y])
 
 
 def sums_of(dtype: str) -> str:

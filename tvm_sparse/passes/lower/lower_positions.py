@@ -1,0 +1,56 @@
+"""Positions of the largest and the smallest elements of rows, found in vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm
+from tvm import relax
+
+from tvm_sparse.base.numerics import FLOAT_SUMS
+from tvm_sparse.machine.vector import LANES
+from tvm_sparse.ops.tensors.axis import elements
+from tvm_sparse.ops.tensors.extrema import MAX, MIN
+from tvm_sparse.ops.tensors.rows import extreme_position
+from tvm_sparse.passes.graph.computed_extents import in_own_symbols
+from tvm_sparse.passes.graph.rewrite import Rewriter, call_function, op_name, rewrite, shape_of
+
+_EXTREMES = {"argmax": MAX, "argmin": MIN}
+
+
+def _lower(rewriter: Rewriter, call: relax.Call) -> Any | None:
+    extremum = _EXTREMES.get(op_name(call))
+    shape = shape_of(call.args[0]) if extremum is not None else None
+    if not shape or str(call.args[0].ty.dtype) != FLOAT_SUMS:
+        return None
+    if any(isinstance(extent, int) and extent == 0 for extent in shape):
+        return None
+    axis, x, dtype = call.attrs.axis, call.args[0], str(call.ty.dtype)
+    if axis is None:
+        shape = (1, elements(shape))
+        x = relax.op.reshape(x, shape)
+    elif int(axis) % len(shape) != len(shape) - 1:
+        return None
+    if isinstance(shape[-1], int) and shape[-1] < LANES:
+        return None
+    x = x if x is call.args[0] else rewriter.emit(x)
+    func = extreme_position(in_own_symbols(shape), FLOAT_SUMS, extremum, dtype)
+    ty = relax.TensorType([*shape[:-1], 1], dtype)
+    found = call_function(rewriter, func, [x], ty, f"row_{op_name(call)}")
+    return relax.op.reshape(rewriter.emit(found), call.ty.shape)
+
+
+@tvm.transform.module_pass(opt_level=0, name="LowerPositions")
+class LowerPositions:
+    """Find the first extreme element of rows of fp32 tensors by their extremes.
+
+    Rows may be of any extent from a vector's on, or open. Other axes and types keep their
+    definition, which compares pairs of value and position.
+
+    before: ``argmax(x: (32, 1000), axis=-1)``
+    after:  ``call_tir(row_argmax, (x,))``
+    """
+
+    def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
+        """Return the lowered module."""
+        return rewrite(mod, _lower)
