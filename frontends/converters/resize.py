@@ -13,6 +13,7 @@ from tvm import relax, tirx
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.frontends.converters.open_resize import Resizing, grown, resized, whole
 from tvm_sparse.frontends.converters.operators import converter
+from tvm_sparse.ops.marks import ANY_ORDER
 
 aten = torch.ops.aten
 
@@ -77,6 +78,9 @@ _OPEN = {
 }
 """What resizes open extents, and how."""
 
+_NAMED = {"primfunc_name_hint": "resized", "primfunc_attrs": {ANY_ORDER: True}}
+"""What functions that resize an open axis are called, and said of them."""
+
 RESIZES = (*_NEAREST, *_LINEAR)
 """The operators that are imported here."""
 
@@ -133,9 +137,11 @@ def _open(builder: Any, source: Any, wanted: Any, how: Resizing) -> Any:
     share = how.share if wanted is None else whole(extent, wanted)
     if share is not None:
         # Of the tensor's own extent: TVM fuses functions whose extents have one form.
-        return builder.emit_te(lambda x: resized(x, grown(x.shape[how.axis], share), how), source)
+        return builder.emit_te(
+            lambda x: resized(x, grown(x.shape[how.axis], share), how), source, **_NAMED
+        )
     wanted = tirx.const(wanted, "int64") if isinstance(wanted, int) else wanted
-    return builder.emit_te(lambda x, extent: resized(x, extent, how), source, wanted)
+    return builder.emit_te(lambda x, extent: resized(x, extent, how), source, wanted, **_NAMED)
 
 
 def _along(

@@ -59,6 +59,9 @@ may fuse it as if it were element-wise."""
 VIEW = "ts.view"
 """Function attribute: the function moves no element: its result is a view of its argument."""
 
+ANY_ORDER = "ts.any_order"
+"""Function attribute: what the function does to its operand, it does in any order of the axes."""
+
 FUSION = "op_pattern"
 """Function attribute of Relax: what may be fused with the function, one of the numbers below."""
 

@@ -11,6 +11,7 @@ from tvm import relax
 from tvm.ir import GenericConst
 
 from tvm_sparse.base.memory import array_of
+from tvm_sparse.passes.canonical.any_order import in_any_order, reordered
 from tvm_sparse.passes.canonical.shuffled_channels import shuffled
 from tvm_sparse.passes.graph.elementwise import ELEMENTWISE
 from tvm_sparse.passes.graph.rewrite import (
@@ -82,14 +83,14 @@ def sunk(rewriter: Rewriter, call: relax.Call) -> Any | None:
     if not found:
         return None
     axes = axes_of(found[0])
-    operands = [_source(m, axes, call) for m in moved]
+    operands = [_source(rewriter, m, axes, call) for m in moved]
     if None in operands or not any(same_shape(shape_of(m), shape_of(call)) for m in found):
         return None
     plain = relax.Call(call.op, operands, call.attrs, call.ty_args)
     return relax.op.permute_dims(rewriter.emit(plain), axes)
 
 
-def _source(operand: Any, axes: list[int], call: relax.Call) -> Any | None:
+def _source(rewriter: Rewriter, operand: Any, axes: list[int], call: relax.Call) -> Any | None:
     """Return what ``operand`` is before the transposition, ``None`` if it is not transposed so."""
     if isinstance(operand, GenericConst):
         value = array_of(operand)
@@ -98,8 +99,11 @@ def _source(operand: Any, axes: list[int], call: relax.Call) -> Any | None:
         wide = value.reshape([1] * (len(axes) - value.ndim) + list(value.shape))
         back = np.ascontiguousarray(wide.transpose(np.argsort(axes)))
         return operand if value.ndim == 0 else constant(back, name_of(operand))
+    whole = same_shape(shape_of(operand), shape_of(call))
     same = op_name(operand) == "permute_dims" and axes_of(operand) == axes
-    return operand.args[0] if same else None
+    if same or not whole or not isinstance(operand, relax.Call):
+        return operand.args[0] if same else None
+    return _through(rewriter, operand, axes)
 
 
 def _reduced(rewriter: Rewriter, call: relax.Call) -> Any | None:
@@ -123,7 +127,8 @@ def _reduced(rewriter: Rewriter, call: relax.Call) -> Any | None:
 def _through(rewriter: Rewriter, expr: Any, axes: list[int]) -> Any | None:
     """Return ``y`` with ``expr = permute_dims(y, axes)`` that needs no transposition, or ``None``.
 
-    Elements at known places, borders and joins are the same in any order of axes: enlarged planes,
+    Elements at known places, resized axes, borders and joins are the same in any order of axes:
+    enlarged planes,
     and what is joined with them, stay channels-last. They do not move down alone: a transposition
     of an enlarged tensor takes longer than one of what it was.
     """
@@ -131,6 +136,9 @@ def _through(rewriter: Rewriter, expr: Any, axes: list[int]) -> Any | None:
     name = op_name(value)
     if name == "permute_dims":
         return value.args[0] if axes_of(value) == axes else None
+    if name == "call_tir" and in_any_order(rewriter, value):
+        inner = _through(rewriter, value.args[1].fields[0], axes)
+        return None if inner is None else reordered(rewriter, value, inner, axes)
     if name in _THROUGH:
         return _THROUGH[name](rewriter, value, axes)
     fields = getattr(rewriter.resolve(value.args[0]), "fields", ()) if name == "concat" else ()
