@@ -27,3 +27,7 @@ class SlowKernelWarning(UserWarning):
 
 class WidenedBytesWarning(UserWarning):
     """Something quantized multiplies wider numbers: the target has no operators of its bytes."""
+
+
+class WrittenInputWarning(UserWarning):
+    """A model writes into an input that it does not return: a library leaves it as it is."""

@@ -92,6 +92,8 @@ def from_exported(
         return _imported(program, symbols, steps)
     except SparseError as error:
         raise renamed(error, program) from error.__cause__
+    except Warning:  # a filter of the caller's made an error of it
+        raise
     except Exception as error:  # of PyTorch and of TVM, for a program that is none
         found, *rest = meaning(error) or (said(error), *_REMEDY)
         raise InputError("model", f"cannot be imported{aside(found)}", *rest) from error

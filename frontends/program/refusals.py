@@ -11,6 +11,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.frontends.converters.corrected import layer_of, shown_value
 from tvm_sparse.frontends.program.operator_names import operator_name
+from tvm_sparse.frontends.program.written_inputs import warn_of_written_inputs, written_root
 
 _TRAINING = {"native_dropout": 2, "dropout": 2, "rrelu_with_noise": 4}
 """Operators that are random in training only: the position of that argument."""
@@ -105,6 +106,8 @@ _HELD = (InputKind.BUFFER, InputKind.PARAMETER, InputKind.CONSTANT_TENSOR)
 def refuse_state(program: torch.export.ExportedProgram) -> None:
     """Refuse models that write into tensors that they hold: a library keeps nothing between calls.
 
+    Of inputs that they write into is warned.
+
     ``program`` is as it was exported, before decompositions.
 
     Raises
@@ -116,7 +119,7 @@ def refuse_state(program: torch.export.ExportedProgram) -> None:
     changed = (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION)
     written = [spec.target for spec in signature.output_specs if spec.kind in changed]
     held = {spec.arg.name: spec.target for spec in signature.input_specs if spec.kind in _HELD}
-    roots = (_written(node) for node in program.graph.nodes)
+    roots = [root.name for root in map(written_root, program.graph.nodes) if root]
     written += [held[root] for root in roots if root in held]
     if written:
         raise UnsupportedError(
@@ -125,26 +128,4 @@ def refuse_state(program: torch.export.ExportedProgram) -> None:
             "a model that keeps nothing between calls",
             "take the tensor (a cache of keys and values, a counter) as an input, and return it",
         )
-
-
-def _written(node: torch.fx.Node) -> str | None:
-    """Return the name of the node whose memory ``node`` writes into, through views of it."""
-    if not isinstance(node.target, torch._ops.OpOverload):
-        return None
-    if node.target is torch.ops.aten.detach_.default:
-        return None  # it changes what autograd records, no element
-    arguments = node.target._schema.arguments
-    for schema, value in zip(arguments, node.args, strict=False):
-        if schema.alias_info is not None and schema.alias_info.is_write:
-            return _root(value).name if isinstance(value, torch.fx.Node) else None
-    return None
-
-
-def _root(node: torch.fx.Node) -> torch.fx.Node:
-    """Return what ``node`` is a view of."""
-    while isinstance(node.target, torch._ops.OpOverload) and node.args:
-        returns, first = node.target._schema.returns, node.args[0]
-        if not isinstance(first, torch.fx.Node) or not returns or returns[0].alias_info is None:
-            break
-        node = first
-    return node
+    warn_of_written_inputs(program)

@@ -162,3 +162,43 @@ def test_ctrl_c_exits_with_130_and_leaves_nothing(tmp_path):
     assert process.returncode == 130
     assert error == "interrupted\n"
     assert not (tmp_path / "out.tvms").exists()
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("machine", "--json"), ("machine",)])
+def test_results_that_cannot_be_written_are_one_line(arguments):
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        done = subprocess.run(
+            [COMMAND, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 1
+    told = "stdout: cannot be written (No space left on device); expected a place for the results."
+    assert done.stderr == f"error: {told}\n"
+
+
+def test_results_that_nobody_reads_end_a_command_without_a_word():
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w", encoding="utf-8") as closed:
+        done = subprocess.run(
+            [COMMAND, "machine", "--json"],
+            stdout=closed,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_ctrl_c_during_the_import_exits_with_130():
+    stop = """
+import sys
+class Stop:
+    def find_spec(self, name, *_):
+        if name == "typer":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Stop())
+from tvm_sparse.__main__ import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", stop], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")

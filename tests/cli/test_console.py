@@ -58,3 +58,16 @@ def test_work_is_silent_without_a_terminal(capsys):
 def test_json_is_one_object(capsys):
     console.show_json({"a": [1, None]})
     assert json.loads(capsys.readouterr().out) == {"a": [1, None]}
+
+
+def test_lines_of_others_are_joined(capsys):
+    with pytest.raises(typer.Exit), console.errors(debug=False):
+        raise InputError("a  b.yaml", "is not YAML (while parsing\n  expected <block end>\n    ^)")
+    told = "error: a  b.yaml: is not YAML (while parsing expected <block end> ^).\n"
+    assert capsys.readouterr().err == told
+
+
+def test_numbers_that_json_has_not_are_null(capsys):
+    console.show_json({"range": (float("nan"), 1.5), "least": [{"x": float("-inf")}]})
+    found = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert found == {"range": [None, 1.5], "least": [{"x": None}]}

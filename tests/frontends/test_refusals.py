@@ -70,6 +70,7 @@ def test_models_that_keep_something_between_calls_are_refused(function, register
         load(Held(function, registered), torch.randn(2, 3))
 
 
+@pytest.mark.filterwarnings("ignore::tvm_sparse.errors.WrittenInputWarning")
 @pytest.mark.parametrize(
     "function",
     [

@@ -85,4 +85,10 @@ def main() -> None:
     os.environ.setdefault("TVM_BIND_THREADS", "0")
     # Model factories are found where the user stands, as `python -m` does.
     sys.path.insert(0, "")
-    app(prog_name="tvm-sparse")
+    if "--debug" in sys.argv:
+        app(prog_name="tvm-sparse")  # which exits
+    try:
+        with console.errors(debug=False), console.writing():  # pages of help
+            app(prog_name="tvm-sparse")
+    except typer.Exit as end:
+        raise SystemExit(end.exit_code) from end

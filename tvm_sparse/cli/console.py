@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import math
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import typer
 
 from tvm_sparse.base import terminal
-from tvm_sparse.errors import SparseError
+from tvm_sparse.errors import InputError, SparseError
 from tvm_sparse_runtime.errors import SparseRuntimeError
 
 PIPE_WIDTH = 140
@@ -26,16 +28,48 @@ def show(*renderables: Any) -> None:
     """Print results to stdout."""
     piped = not sys.stdout.isatty()
     console = terminal.console(width=PIPE_WIDTH if piped else None)
-    for renderable in renderables:
-        if isinstance(renderable, str):
-            console.print(terminal.plain(renderable), soft_wrap=piped)
-        else:
-            console.print(renderable)
+    with writing():
+        for renderable in renderables:
+            if isinstance(renderable, str):
+                console.print(terminal.plain(renderable), soft_wrap=piped)
+            else:
+                console.print(renderable)
 
 
 def show_json(value: Any) -> None:
-    """Print one JSON object to stdout."""
-    sys.stdout.write(json.dumps(value, indent=2) + "\n")
+    """Print one JSON object to stdout; numbers that are not finite are null in it."""
+    text = json.dumps(_finite(value), indent=2, allow_nan=False) + "\n"
+    with writing():
+        sys.stdout.write(text)
+
+
+@contextlib.contextmanager
+def writing() -> Iterator[None]:
+    """Write to stdout what the block prints.
+
+    Raises
+    ------
+    InputError
+        It cannot be written. Where nobody reads it any more, the process exits without a word.
+    """
+    try:
+        yield
+        sys.stdout.flush()
+    except OSError as error:
+        with contextlib.suppress(OSError):  # what is left in a buffer must not fail once more
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            raise typer.Exit(1) from error
+        told = f"cannot be written ({error.strerror or error})"
+        raise InputError("stdout", told, "a place for the results") from error
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _finite(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def note(message: str) -> None:
@@ -85,7 +119,7 @@ def errors(debug: bool) -> Iterator[None]:
 
 def _explain(error: Exception) -> None:
     if isinstance(error, SparseError | SparseRuntimeError):
-        note(f"error: {error}")
+        note(f"error: {' '.join(map(str.strip, str(error).splitlines()))}")
         return
     text = str(error).strip().splitlines()
     note(f"error: {type(error).__name__}: {text[0] if text else 'no message'}")

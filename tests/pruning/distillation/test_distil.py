@@ -243,3 +243,15 @@ def test_options_that_mean_nothing_are_refused(options, named):
     teacher = encoder()
     with pytest.raises(InputError, match=named):
         distil(pruned(teacher), teacher, batches(), **options)
+
+
+def test_a_teacher_that_is_another_network_is_refused():
+    student = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2))
+    shorter, wider = nn.Sequential(nn.Linear(4, 2)), nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 1))
+    batch = [torch.randn(5, 4)]
+    with pytest.raises(InputError, match="teacher: has no module '1', which the student has"):
+        distil(student, shorter, batch, steps=1, losses={"1": 1})
+    with pytest.raises(InputError, match=r"teacher: gives \(5, 1\); expected .*\(5, 2\)"):
+        distil(student, wider, batch, steps=1, losses={"outputs": 1})
+    with pytest.raises(InputError, match=r"teacher, module '0': gives \(5, 2\)"):
+        distil(student, shorter, batch, steps=1, losses={"0": 1})

@@ -151,11 +151,27 @@ class Loss:
             for place in places:
                 sides = zip(found, wanted, batches, strict=True)
                 pairs = [Pair(s[place], t[place], batch) for s, t, batch in sides if s[place]]
+                for pair in pairs:
+                    _check(self.names[place], pair)
                 if pairs:
                     terms.append(weight * compare(pairs))
         if not terms:
             raise InputError("losses", "no output to compare", "modules that the network calls")
         return torch.stack(terms).sum()
+
+
+def _check(name: str, pair: Pair) -> None:
+    """Refuse outputs of the module ``name`` that are not of the teacher's shapes."""
+    found, wanted = ([tuple(state.shape) for state in side] for side in pair[:2])
+    if found != wanted:
+        where = f"teacher, module '{name}'" if name else "teacher"
+        shapes = ", ".join(map(str, wanted)) or "nothing"
+        raise InputError(
+            where,
+            f"gives {shapes}",
+            f"the student's shapes, {', '.join(map(str, found))}",
+            "the teacher is the dense network that the student was pruned from",
+        )
 
 
 def loss_of(model: nn.Module, weights: Mapping[str, float], optional: bool = False) -> Loss:

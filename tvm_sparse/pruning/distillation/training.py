@@ -59,10 +59,8 @@ class Training:
 
     def __init__(self, student: nn.Module, teacher: nn.Module, loss: Loss, plan: Plan) -> None:
         self.student, self.teacher, self.loss, self.plan = student, teacher, loss, plan
-        self.of_student, self.of_teacher = (
-            [unwrapped(model).get_submodule(name) for name in loss.names]
-            for model in (student, teacher)
-        )
+        self.of_student = [unwrapped(student).get_submodule(name) for name in loss.names]
+        self.of_teacher = [_of_teacher(unwrapped(teacher), name) for name in loss.names]
         self.trained = _trained(student)
         self.optimizer = torch.optim.AdamW(
             self.trained, lr=plan.rate, weight_decay=0.0, fused=_fusable(self.trained)
@@ -163,6 +161,17 @@ def unwrapped(model: nn.Module) -> nn.Module:
     """Return the network inside of a wrapper for several devices."""
     parallel = nn.parallel.DistributedDataParallel | nn.DataParallel
     return model.module if isinstance(model, parallel) else model
+
+
+def _of_teacher(teacher: nn.Module, name: str) -> nn.Module:
+    try:
+        return teacher.get_submodule(name)
+    except AttributeError as error:
+        raise InputError(
+            "teacher",
+            f"has no module '{name}', which the student has",
+            "the dense network that the student was pruned from",
+        ) from error
 
 
 def _trained(student: nn.Module) -> list[nn.Parameter]:
