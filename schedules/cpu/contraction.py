@@ -30,6 +30,9 @@ from tvm_sparse.schedules.sampling import choose, near_and_far
 MAX_STEPS = 16
 """Most lookups of one lane vector in a row without a loop."""
 
+SHORT_ROWS = 4
+"""Rows of a tile where a line of a plane has fewer than the others want."""
+
 
 class ContractionRule(ScheduleRule):
     """Tile rows x lanes into registers, walk the reduction innermost, store once.
@@ -66,7 +69,7 @@ class ContractionRule(ScheduleRule):
 
             return schedule
 
-        cases = [(least, made(axis, OPEN_ROWS)) for axis, least in tiles]
+        cases = [(least, made(axis, rows)) for axis, least, rows in tiles]
         return versions(func, cases, made(tiles[0][0], 1))
 
     def _scheduled(
@@ -109,7 +112,7 @@ class ContractionRule(ScheduleRule):
             parallel = cores.few_tasks(sch, parallel, planes, target)
         if nest.operator == "matmul":
             self._pack(sch, anchor, parallel, enough=open_rows > 1)
-        overlap(sch, anchor, epilogue, enough=open_rows > 1)
+        overlap(sch, anchor, epilogue, enough=open_rows > 1, version=open_rows)
         sch.decompose_reduction(anchor, body[0])
         simd.finish(sch)
         return sch
@@ -202,12 +205,14 @@ def _flops(sch: s_tir.Schedule, nest: Nest, open_rows: int) -> float:
 
 def _open_tiles(
     sch: s_tir.Schedule, anchor: BlockRV, machine: Machine
-) -> list[tuple[int, list[tuple[Any, int]]]]:
+) -> list[tuple[int, list[tuple[Any, int]], int]]:
     """Return the axes along which a register tile of open extents may lie, the best one first.
 
-    Each comes with the open extents that the tile spans, and what these are at least. An open
-    number of columns is cut into single vectors. Of rows of two open axes, such as a batch of
-    sequences, the last may be shorter than a tile: then the tile lies along the other one.
+    Each comes with the open extents that the tile spans, with what these are at least, and with
+    how many rows to make it for. An open number of columns is cut into single vectors. Of rows of
+    two open axes, such as a batch of sequences, the last may be shorter than a tile: then the tile
+    lies along the other one. Lines of planes may be, too, as the 7 pixels of the last layers of
+    classifiers: then tiles have :data:`SHORT_ROWS`.
     """
     trial = sch.copy()
     block = trial.get_sblock(sch.get(anchor).name_hint)
@@ -228,8 +233,13 @@ def _open_tiles(
         spans += [] if isinstance(columns, tirx.IntImm) else [(columns, LANES)]
     if not spans:
         return []
-    others = [1 - nest.axis] if nest.operator != "matmul" and len(nest.lead) == 2 else []
-    return [(nest.axis, spans), *((axis, own) for axis in others if (own := least(axis)))]
+    found = [(nest.axis, spans, OPEN_ROWS)]
+    if nest.operator != "matmul" and len(nest.lead) == 2:
+        own = least(1 - nest.axis)
+        found += [(1 - nest.axis, own, OPEN_ROWS)] if own else []
+    elif nest.operator != "matmul" and (rows := spans[0])[1] > SHORT_ROWS:
+        found += [(nest.axis, [(rows[0], SHORT_ROWS)], SHORT_ROWS)]
+    return found
 
 
 def _in_parts(sch: s_tir.Schedule, anchor: BlockRV, epilogue: BlockRV) -> bool:

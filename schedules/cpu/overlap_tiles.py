@@ -24,16 +24,16 @@ ENOUGH = "ts.enough"
 """Block annotation, along with the other: open extents are those of a tile at least."""
 
 
-def overlap(sch: s_tir.Schedule, *blocks: BlockRV, enough: bool = False) -> None:
+def overlap(sch: s_tir.Schedule, *blocks: BlockRV, enough: bool = False, version: int = 1) -> None:
     """Mark blocks whose last tile may overlap the one before, together; see ``OverlapTiles``.
 
     Tiles of open extents do, too, if there is ``enough`` of each for a tile. Versions of one
-    function whose tiles lie along other axes move apart.
+    function whose tiles lie along other axes, or have another number, move apart.
     """
     if any(_may_replace(sch, block) for block in blocks):
         return
     first = sch.get(blocks[0])
-    group = f"{first.name_hint} along {first.annotations.get(ROWS, 0)}"
+    group = f"{first.name_hint} along {first.annotations.get(ROWS, 0)}, {version}"
     for block in blocks:
         sch.annotate(block, OVERLAP, f"{group}, {ENOUGH}" if enough else group)
         if enough:
