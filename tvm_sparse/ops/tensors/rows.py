@@ -132,27 +132,29 @@ def extreme_position(
 ) -> tirx.PrimFunc:
     """Return ``f(X, Y)``: where in each row the first extreme element is, ``(*lead, 1)``.
 
-    Rows are read twice: for their extreme element, a NaN if there is one, and for the least
-    position of an element like it.
+    Rows are read twice: for their extreme element, and for the first one like it. Where there is a
+    NaN, which may pass for any extreme, its position is what counts.
     """
     x = te.placeholder(int64(shape), dtype, "X")
     rows, none = _Rows(tuple(shape[:-1]), shape[-1], together=False), tirx.max_value("int32")
+    over = te.comm_reducer(lambda a, b: extremum.plain(a, b), extremum.worst)
+    found = rows.reduce(rows.of(x), (over, extremum.plain), extremum.worst(dtype), "max")
 
-    def better(a: Any, b: Any) -> Any:
-        return extremum.combine(_as(dtype, a), _as(dtype, b))
+    def first(alike: Element, name: str) -> Any:
+        def place(row: tuple[Any, ...], i: Any) -> Any:
+            return tirx.Select(alike(row, i), tirx.Cast("int32", i), none)
 
-    best = (extremum.reducer(), better)
-    found = rows.reduce(rows.of(x), best, extremum.worst(dtype), "max")
+        return rows.reduce(place, (te.min, tirx.min), none, name)
 
-    def place(row: tuple[Any, ...], i: Any) -> Any:
-        element = rows.of(x)(row, i)
-        alike = tirx.Or(equal(element, _as(dtype, found[row])), negation(is_number(element)))
-        return tirx.Select(alike, tirx.Cast("int32", i), none)
+    equals = first(lambda r, i: equal(rows.of(x)(r, i), _as(dtype, found[r])), "sum")
+    nans = first(lambda r, i: negation(is_number(rows.of(x)(r, i))), "spread")
 
-    first = rows.reduce(place, (te.min, tirx.min), none, "sum")
+    def chosen(row: tuple[Any, ...]) -> Any:
+        return tirx.Select(nans[row] < none, nans[row], equals[row])
+
     y = te.compute(
         (*int64(shape[:-1]), tirx.const(1, "int64")),
-        lambda *index: tirx.Cast(out_dtype, first[rows.number(index[:-1])]),
+        lambda *index: tirx.Cast(out_dtype, chosen(rows.number(index[:-1]))),
         RESULT,
     )
     return _function([x, y])
