@@ -16,6 +16,9 @@ from tvm_sparse.errors import InputError, SparseError
 _PAGE = 4096
 """Where large tensors of a file of weights begin, so that they can be mapped into memory."""
 
+_FREE_WEIGHTS = 4
+"""Version of ONNX's format from which on weights need not be inputs."""
+
 
 class Document:
     """A checked ``ModelProto``; weights in files beside it stay there until they are asked for.
@@ -149,12 +152,16 @@ class Document:
         tensor.raw_data = np.ascontiguousarray(array).tobytes()
 
     def add(self, name: str, array: np.ndarray, like: Any) -> None:
-        """Add an initializer; it is in the file beside the model if the tensor ``like`` is."""
+        """Add an initializer; it is in the file beside the model if the tensor ``like`` is.
+
+        Before version 4 of the format, initializers had to be inputs, too.
+        """
         from onnx import numpy_helper
 
         tensor = self.proto.graph.initializer.add()
         tensor.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(array), name))
         self._tensors.append(tensor)
+        self.proto.ir_version = max(self.proto.ir_version, _FREE_WEIGHTS)
         if like is not None and _is_external(like):
             tensor.ClearField("raw_data")
             tensor.data_location = tensor.EXTERNAL

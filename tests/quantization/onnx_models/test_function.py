@@ -198,3 +198,23 @@ def test_what_cannot_be_done_is_refused(options, message):
     model = graph([node("MatMul", "x w", "y")], {"x": (4, 32)}, ["y"], {"w": WEIGHT})
     with pytest.raises(InputError, match=message):
         ts.quantize_onnx(model, options.pop("batches", [X]), **options)
+
+
+@pytest.mark.parametrize("activations", ["static", "dynamic"])
+def test_a_file_whose_weights_are_inputs_too(small, batches, activations, tmp_path):
+    old = onnx.load(small)
+    old.ir_version = 3
+    for weight in old.graph.initializer:
+        old.graph.input.append(
+            onnx.helper.make_tensor_value_info(weight.name, weight.data_type, weight.dims)
+        )
+    onnx.checker.check_model(old)
+    onnx.save(old, tmp_path / "old.onnx")
+    path = tmp_path / "q.onnx"
+    assert ts.quantize_onnx(
+        tmp_path / "old.onnx", batches, activations=activations, output=path
+    ).layers
+    onnx.checker.check_model(onnx.load(path))
+    wanted, found = run(small, batches[0]), run(path, batches[0])
+    assert 0 < error(found, wanted) < 0.05
+    assert ts.compile(path, config=CONFIG)(batches[0]).shape == wanted.shape
