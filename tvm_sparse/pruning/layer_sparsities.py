@@ -34,9 +34,9 @@ def layer_sparsities(
     """Choose a sparsity for each layer, so that all together have that of ``method``.
 
     Each layer is pruned by itself at each of ``sparsities``, as :func:`.one_shot` does it, and
-    loses a fraction of its outputs' energy, on a quarter of the batches if there are several, which
-    no weight is fitted to. The sum of these losses is then made small: from the
-    lowest sparsities on, the layer goes up that loses least for the zeros it gains.
+    loses a fraction of its outputs' energy. Of several batches, a quarter tells these losses, and
+    no weight is fitted to it. Their sum is then made small: from the lowest sparsities on, the
+    layer goes up that loses least for the zeros it gains.
 
     Parameters
     ----------

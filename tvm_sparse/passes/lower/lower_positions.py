@@ -20,24 +20,29 @@ _EXTREMES = {"argmax": MAX, "argmin": MIN}
 
 def _lower(rewriter: Rewriter, call: relax.Call) -> Any | None:
     extremum = _EXTREMES.get(op_name(call))
-    shape = shape_of(call.args[0]) if extremum is not None else None
+    rows = None if extremum is None else _rows(call)
+    if extremum is None or rows is None:
+        return None
+    x, dtype = call.args[0], str(call.ty.dtype)
+    if call.attrs.axis is None:
+        x = rewriter.emit(relax.op.reshape(x, rows))
+    func = extreme_position(in_own_symbols(rows), FLOAT_SUMS, extremum, dtype)
+    ty = relax.TensorType([*rows[:-1], 1], dtype)
+    found = call_function(rewriter, func, [x], ty, f"row_{op_name(call)}")
+    return relax.op.reshape(rewriter.emit(found), call.ty.shape)
+
+
+def _rows(call: relax.Call) -> list[Any] | None:
+    """Return the extents of the input, as one row if all of it is; ``None`` if no rows are."""
+    shape, axis = shape_of(call.args[0]), call.attrs.axis
     if not shape or str(call.args[0].ty.dtype) != FLOAT_SUMS:
         return None
     if any(isinstance(extent, int) and extent == 0 for extent in shape):
         return None
-    axis, x, dtype = call.attrs.axis, call.args[0], str(call.ty.dtype)
-    if axis is None:
-        shape = (1, elements(shape))
-        x = relax.op.reshape(x, shape)
-    elif int(axis) % len(shape) != len(shape) - 1:
+    if axis is not None and int(axis) % len(shape) != len(shape) - 1:
         return None
-    if isinstance(shape[-1], int) and shape[-1] < LANES:
-        return None
-    x = x if x is call.args[0] else rewriter.emit(x)
-    func = extreme_position(in_own_symbols(shape), FLOAT_SUMS, extremum, dtype)
-    ty = relax.TensorType([*shape[:-1], 1], dtype)
-    found = call_function(rewriter, func, [x], ty, f"row_{op_name(call)}")
-    return relax.op.reshape(rewriter.emit(found), call.ty.shape)
+    rows = [1, elements(shape)] if axis is None else list(shape)
+    return None if isinstance(rows[-1], int) and rows[-1] < LANES else rows
 
 
 @tvm.transform.module_pass(opt_level=0, name="LowerPositions")
