@@ -75,8 +75,14 @@ def enlarged(x):
     return x
 
 
+def enlarged_at_computed_places(x):
+    places = relax.op.floor_divide(relax.op.arange(0, 10, 1, "int64"), constant(np.array(2)))
+    return relax.op.take(x, places, 2)
+
+
 JOINS = {
     "enlarged": (lambda x: last(enlarged(first(x))), 0),
+    "enlarged at computed places": (lambda x: last(enlarged_at_computed_places(first(x))), 0),
     "bordered": (lambda x: last(relax.op.nn.pad(first(x), [0, 0, 0, 0, 1, 2, 0, 3])), 0),
     "bordered by numbers": (
         lambda x: last(relax.op.nn.pad(first(x), [1, 0, 0, 2, 1, 2, 0, 3], "constant", 2.0)),

@@ -127,10 +127,9 @@ def _reduced(rewriter: Rewriter, call: relax.Call) -> Any | None:
 def _through(rewriter: Rewriter, expr: Any, axes: list[int]) -> Any | None:
     """Return ``y`` with ``expr = permute_dims(y, axes)`` that needs no transposition, or ``None``.
 
-    Elements at known places, resized axes, borders and joins are the same in any order of axes:
-    enlarged planes,
-    and what is joined with them, stay channels-last. They do not move down alone: a transposition
-    of an enlarged tensor takes longer than one of what it was.
+    Elements at some places, resized axes, borders and joins are the same in any order of axes:
+    enlarged planes, and what is joined with them, stay channels-last. They do not move down alone:
+    a transposition of an enlarged tensor takes longer than one of what it was.
     """
     value = rewriter.resolve(expr)
     name = op_name(value)
@@ -150,9 +149,9 @@ def _through(rewriter: Rewriter, expr: Any, axes: list[int]) -> Any | None:
 
 
 def _taken(rewriter: Rewriter, call: relax.Call, axes: list[int]) -> Any | None:
-    """Return elements at known places of one axis as :func:`_through` does."""
-    places = rewriter.constant(call.args[1])
-    if call.attrs.axis is None or places is None or len(places.ty.shape) != 1:
+    """Return elements at some places of one axis as :func:`_through` does."""
+    places = call.args[1]
+    if call.attrs.axis is None or len(shape_of(places) or ()) != 1:
         return None
     inner = _through(rewriter, call.args[0], axes)
     if inner is None:
