@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 from torch.export import Dim
 
 import tvm_sparse as ts
@@ -175,3 +176,14 @@ def test_numbers_that_operators_make_of_multiples_are_refused():
     same(library(*example), model(*example))
     with pytest.raises(TensorError, match="shape"):
         library(torch.rand(2, 3, 14, 16))
+
+
+@pytest.mark.parametrize("channels", [8, 24])
+def test_windows_side_by_side_of_open_planes(channels):
+    model = nn.Sequential(nn.Conv2d(3, channels, 3, stride=2, padding=1), nn.MaxPool2d(2)).eval()
+    h, w = Dim("h", min=4), Dim("w", min=4)
+    example = torch.randn(2, 3, 16, 12)
+    library = ts.compile(model, (example,), dynamic_shapes=({2: h, 3: w},))
+    for shape in [(2, 3, 4, 5), (2, 3, 17, 31), (2, 3, 40, 22)]:
+        x = torch.randn(shape)
+        torch.testing.assert_close(library(x), model(x), rtol=1e-5, atol=1e-5)

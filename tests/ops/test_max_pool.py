@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tvm import te, tirx
+from tvm import s_tir, te, tirx
 
 from tests.kernels import host, run
 from tvm_sparse.ops.tensors.max_pool import max_pool
@@ -84,3 +84,13 @@ def test_bytes_fill_vectors(channels, dtype):
     expected = np.maximum(_naive(x.astype(np.float32), *given), limits.min)
     got = run(func, [x.astype(dtype)], given[-1], dtype=dtype)
     np.testing.assert_array_equal(got, expected.astype(dtype))
+
+
+@pytest.mark.parametrize(("behind", "blocks"), [((0, 0), 1), ((None, None), 2), ((0, 1), 2)])
+def test_open_windows_ask_for_borders_only_where_there_may_be_some(behind, blocks):
+    n = tirx.Var("n", "int64")
+    source = te.placeholder((2, n, n, 16), "float32")
+    half = tirx.floordiv(n - 2, 2) + 1
+    pooled = max_pool(source, [1, 2], [2, 2], [2, 2], [1, 1], [0, 0], (2, half, half, 16), behind)
+    sch = s_tir.Schedule(te.create_prim_func([source, pooled]))
+    assert len(sch.get_child_blocks(sch.get_sblock("root"))) == blocks

@@ -19,11 +19,13 @@ def max_pool(  # noqa: PLR0917 (the attributes of a pooling)
     dilation: Sequence[int],
     padding: Sequence[int],
     shape: Sequence[Any],
+    behind: Sequence[int | None] = (),
 ) -> Any:
     """Return the largest element of each window over the axes ``spatial`` of ``x``.
 
     ``padding`` are the borders before each of them; behind them is as much as the output of
-    ``shape`` needs. Borders are never larger than an element.
+    ``shape`` needs, at most what is ``behind`` if that is known. Borders are never larger than an
+    element.
 
     Where columns lie side by side and windows overlap, rows are reduced first, whole vectors of
     columns at a time, and then the columns of each window.
@@ -38,9 +40,10 @@ def max_pool(  # noqa: PLR0917 (the attributes of a pooling)
         largest = _reduced(x, rows, "max_pool_rows", Axis.nearest)
         return _reduced(largest, [columns], "max_pool", Axis.nearest)
     low, high = [0] * len(shape), [0] * len(shape)
-    for axis in axes:
+    for axis, most in zip(axes, behind or [None] * len(axes), strict=True):
         low[axis.axis] = axis.border
-        high[axis.axis] = axis.most_beyond()
+        beyond = axis.most_beyond()
+        high[axis.axis] = beyond if most is None else min(beyond, most)
     source = x
     if any(low) or any(high):
         source = topi.nn.pad(x, low, high, lowest(str(x.dtype)), name="pad")

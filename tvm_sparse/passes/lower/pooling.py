@@ -26,12 +26,14 @@ def max_pool(builder: relax.BlockBuilder, call: relax.Call) -> Any:
     if shape is None or str(attrs.out_layout) not in ("", layout) or len(layout) != len(shape):
         return stock(builder, call)
     spatial = [a for a, letter in enumerate(layout) if letter not in "NC"]
-    before = list(attrs.padding)[: len(spatial)]
+    before, after = (list(attrs.padding)[i * len(spatial) :][: len(spatial)] for i in (0, 1))
+    behind = [None if attrs.ceil_mode else int(border) for border in after]
     lists = (attrs.pool_size, attrs.strides, attrs.dilation, before)
     window, strides, dilation, padding = ([int(v) for v in values] for values in lists)
 
     def compute(x: Any, extents: Any) -> Any:  # in the symbols of ``x``, as an argument is
-        return windows.max_pool(x, spatial, window, strides, dilation, padding, list(extents))
+        known = (spatial, window, strides, dilation, padding)
+        return windows.max_pool(x, *known, list(extents), behind)
 
     hint = op_name(call)[3:]
     return builder.call_te(compute, call.args[0], list(shape.values), primfunc_name_hint=hint)
