@@ -22,6 +22,8 @@ class Converter:
         First version of the operator set that it is right for.
     static
         Those of its parameters that must be known at import; they come as arrays.
+    known
+        Those that come as arrays where they are known at import, and else as tensors.
     raw
         Whether its inputs come as the values of the graph, known ones as they are.
     reads
@@ -33,6 +35,7 @@ class Converter:
     function: Callable[..., Any]
     since: int
     static: frozenset[str]
+    known: frozenset[str] = frozenset()
     raw: bool = False
     reads: frozenset[str] = frozenset()
     any_attributes: bool = False
@@ -65,6 +68,7 @@ def converter(
     *operators: str,
     since: int = 1,
     static: Sequence[str] = (),
+    known: Sequence[str] = (),
     raw: bool = False,
     reads: Sequence[str] = (),
     any_attributes: bool = False,
@@ -73,7 +77,8 @@ def converter(
     """Return a decorator that enters a function as the converter of ``operators``."""
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        entry = Converter(function, since, frozenset(static), raw, frozenset(reads), any_attributes)
+        inputs, attributes = (frozenset(static), frozenset(known)), frozenset(reads)
+        entry = Converter(function, since, *inputs, raw, attributes, any_attributes)
         for operator in operators:
             versions = _CONVERTERS.setdefault((domain, operator), [])
             versions.append(entry)

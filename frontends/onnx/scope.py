@@ -203,12 +203,12 @@ def _convert(converter: Converter, node: Node, inputs: list[Value]) -> Any:
     arguments: list[Any] = []
     for i, value in enumerate(inputs):
         name = parameters[min(i, len(parameters) - 1)].name
-        given_as = node.inputs[i]
-        arguments.append(
-            _static(node, name, value, given_as, raw=converter.raw)
-            if name in converter.static
-            else value
-        )
+        if name in converter.static:
+            arguments.append(_static(node, name, value, node.inputs[i], raw=converter.raw))
+        elif name in converter.known and isinstance(value, Known) and type(value) is Known:
+            arguments.append(value.array)
+        else:
+            arguments.append(value)
     if not converter.raw:
         arguments = [
             a if isinstance(a, np.ndarray) else as_tensor(a, node.place) for a in arguments

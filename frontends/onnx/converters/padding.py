@@ -18,15 +18,14 @@ from tvm_sparse.frontends.onnx.registry import converter
 def _pad_attributes(
     x: Tensor, *, pads: Sequence[int], mode: str = "constant", value: float = 0.0, node: Node
 ) -> Tensor:
-    number = torch.full((), value, dtype=x.dtype)
-    return _pad(x, np.array(pads), number, mode=mode, node=node)
+    return _pad(x, np.array(pads), np.array(value), mode=mode, node=node)
 
 
-@converter("Pad", since=11, static=["pads", "axes"])
+@converter("Pad", since=11, static=["pads", "axes"], known=["value"])
 def _pad(
     x: Tensor,
     pads: np.ndarray,
-    value: Tensor | None = None,
+    value: Tensor | np.ndarray | None = None,
     axes: np.ndarray | None = None,
     *,
     mode: str = "constant",
@@ -68,12 +67,19 @@ def _open_indices(mode: str, before: Any, after: Any, extent: Any) -> Tensor:
     return torch.where(index > last, index - last - 1, wrapped)
 
 
-def _constant(x: Tensor, begin: list[Any], end: list[Any], value: Tensor | None) -> Tensor:
-    """Pad with zeros; another value is put where they are."""
+def _constant(
+    x: Tensor, begin: list[Any], end: list[Any], value: Tensor | np.ndarray | None
+) -> Tensor:
+    """Pad with a known number; another value is put where zeros are."""
     sides = [n for pair in list(zip(begin, end, strict=True))[::-1] for n in pair]
-    result = F.pad(x, sides)
     if value is None:
-        return result
+        return F.pad(x, sides)
+    if isinstance(value, np.ndarray):
+        number = value.reshape(()).item()
+        if number == 0 or x.is_floating_point():
+            return F.pad(x, sides, value=number)
+        value = torch.tensor(number)
+    result = F.pad(x, sides)
     inside = F.pad(torch.ones(x.shape, dtype=torch.bool), sides)
     return torch.where(inside, result, value.reshape(()).to(x.dtype))
 

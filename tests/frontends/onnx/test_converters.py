@@ -6,7 +6,9 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+import torch
 from onnx import TensorProto
+from onnx.numpy_helper import from_array
 
 import tvm_sparse as ts
 from tests.frontends.onnx.graphs import eager, expected, graph, node
@@ -104,3 +106,35 @@ def test_the_largest_of_windows_on_open_planes(rank, places, tmp_path):
     for extents in ((17, 20, 5), (4, 3, 8), (9, 5, 6)):
         x = rng.standard_normal((2, 4, *extents[:rank]), np.float32)
         np.testing.assert_array_equal(library(x), session.run(None, {"x": x})[0])
+
+
+PADS = np.array([0, 0, 1, 2, 0, 0, 0, 1])
+
+
+@pytest.mark.parametrize("value", [0.0, -2.5, -np.inf])
+def test_a_known_number_pads_without_a_choice(value, monkeypatch):
+    made = [
+        node("Constant", "", "v", value=from_array(np.array([value], np.float32))),
+        node("Pad", "x p v", "y"),
+    ]
+    model = graph(made, {"x": X.shape}, ["y"], {"p": PADS})
+    wanted = expected(model, X)[0]
+
+    def refused(*_args):
+        raise AssertionError("elements are chosen one by one")
+
+    monkeypatch.setattr(torch, "where", refused)
+    np.testing.assert_array_equal(eager(model, X)[0], wanted)
+
+
+def test_a_number_that_is_computed_pads():
+    made = [node("ReduceMax", "x", "v", keepdims=0), node("Pad", "x p v", "y")]
+    model = graph(made, {"x": X.shape}, ["y"], {"p": PADS}, opset=13)
+    np.testing.assert_array_equal(eager(model, X)[0], expected(model, X)[0])
+
+
+def test_whole_numbers_pad():
+    made = [node("Cast", "x", "i", to=7), node("Pad", "i p v", "y")]
+    numbers = {"p": PADS, "v": np.array(2**60 + 1)}
+    model = graph(made, {"x": X.shape}, ["y"], numbers)
+    np.testing.assert_array_equal(eager(model, X)[0], expected(model, X)[0])
