@@ -77,8 +77,8 @@ def converter(
     """Return a decorator that enters a function as the converter of ``operators``."""
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        inputs, attributes = (frozenset(static), frozenset(known)), frozenset(reads)
-        entry = Converter(function, since, *inputs, raw, attributes, any_attributes)
+        names = (frozenset(static), frozenset(known))
+        entry = Converter(function, since, *names, raw, frozenset(reads), any_attributes)
         for operator in operators:
             versions = _CONVERTERS.setdefault((domain, operator), [])
             versions.append(entry)

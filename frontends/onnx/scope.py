@@ -205,7 +205,7 @@ def _convert(converter: Converter, node: Node, inputs: list[Value]) -> Any:
         name = parameters[min(i, len(parameters) - 1)].name
         if name in converter.static:
             arguments.append(_static(node, name, value, node.inputs[i], raw=converter.raw))
-        elif name in converter.known and isinstance(value, Known) and type(value) is Known:
+        elif name in converter.known and type(value) is Known:
             arguments.append(value.array)
         else:
             arguments.append(value)

@@ -119,8 +119,8 @@ def refuse_state(program: torch.export.ExportedProgram) -> None:
     changed = (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION)
     written = [spec.target for spec in signature.output_specs if spec.kind in changed]
     held = {spec.arg.name: spec.target for spec in signature.input_specs if spec.kind in _HELD}
-    roots = [root.name for root in map(written_root, program.graph.nodes) if root]
-    written += [held[root] for root in roots if root in held]
+    roots = [root for root in map(written_root, program.graph.nodes) if root]
+    written += [held[root.name] for root in roots if root.name in held]
     if written:
         raise UnsupportedError(
             f"tensor '{written[0]}'",
@@ -128,4 +128,4 @@ def refuse_state(program: torch.export.ExportedProgram) -> None:
             "a model that keeps nothing between calls",
             "take the tensor (a cache of keys and values, a counter) as an input, and return it",
         )
-    warn_of_written_inputs(program)
+    warn_of_written_inputs(program, roots)

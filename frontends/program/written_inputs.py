@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 
 import torch
 from torch import fx
@@ -11,11 +12,12 @@ from torch.export.graph_signature import InputKind, OutputKind
 from tvm_sparse.errors import WrittenInputWarning
 
 
-def warn_of_written_inputs(program: torch.export.ExportedProgram) -> None:
+def warn_of_written_inputs(program: torch.export.ExportedProgram, roots: Sequence[fx.Node]) -> None:
     """Warn of inputs that the model writes into and does not return.
 
-    ``program`` is as it was exported, before decompositions. A caller who reads such an input
-    after the call, a cache of keys and values say, reads what PyTorch would have changed.
+    ``program`` is as it was exported, before decompositions; its nodes write into ``roots``. A
+    caller who reads such an input after the call, a cache of keys and values say, reads what
+    PyTorch would have changed.
     """
     signature = program.graph_signature
     results = {node.name: node for node in program.graph.output_node().all_input_nodes}
@@ -31,7 +33,6 @@ def warn_of_written_inputs(program: torch.export.ExportedProgram) -> None:
         if kind is OutputKind.USER_INPUT_MUTATION
     ]
     given = {s.arg.name for s in signature.input_specs if s.kind is InputKind.USER_INPUT}
-    roots = [root for root in map(written_root, program.graph.nodes) if root]
     changed += [(root.name, root) for root in roots if root.name in given]
     lost = [name for name, value in changed if not _is_returned(value, returned)]
     for name in dict.fromkeys(lost):

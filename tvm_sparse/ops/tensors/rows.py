@@ -132,8 +132,8 @@ def extreme_position(
 ) -> tirx.PrimFunc:
     """Return ``f(X, Y)``: where in each row the first extreme element is, ``(*lead, 1)``.
 
-    Rows are read twice: for their extreme element, and for the first one like it. Where there is a
-    NaN, which may pass for any extreme, its position is what counts.
+    Rows are read three times: for their extreme element, for the first one like it, and for the
+    first NaN. Where there is one, which may pass for any extreme, its position is what counts.
     """
     x = te.placeholder(int64(shape), dtype, "X")
     rows, none = _Rows(tuple(shape[:-1]), shape[-1], together=False), tirx.max_value("int32")

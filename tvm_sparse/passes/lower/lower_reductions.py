@@ -63,8 +63,9 @@ def _lower(rewriter: Rewriter, call: relax.Call, threads: int) -> Any | None:
 
 def _open_rows(rewriter: Rewriter, call: relax.Call, shape: Sequence[Any]) -> Any | None:
     """Return sums or means over the last axes, of which some are open; producers fuse."""
-    first = len(shape) - len(_axes(shape, call.attrs.axis))
-    if _axes(shape, call.attrs.axis) != list(range(first, len(shape))) or not first:
+    axes = _axes(shape, call.attrs.axis)
+    first = len(shape) - len(axes)
+    if axes != list(range(first, len(shape))) or not first:
         return None
     if any(isinstance(extent, int) and extent == 0 for extent in shape):
         return None
