@@ -9,9 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-import tvm
 from torch.export.graph_signature import ConstantArgument, InputKind, TensorArgument
-from tvm import relax
 
 from tvm_sparse.base.words import aside, said
 from tvm_sparse.errors import InputError, SparseError
@@ -41,7 +39,7 @@ from tvm_sparse.frontends.program.indices import bound_indices, wrap_negative_in
 from tvm_sparse.frontends.program.inlined import without_inner_graphs
 from tvm_sparse.frontends.program.left_float import left_float
 from tvm_sparse.frontends.program.memory_layout import refuse_unknown_layouts
-from tvm_sparse.frontends.program.multiples import MULTIPLES, noted
+from tvm_sparse.frontends.program.multiples import MULTIPLES
 from tvm_sparse.frontends.program.one_division import OneDivision
 from tvm_sparse.frontends.program.ones import unlike_at_one, without_zeros
 from tvm_sparse.frontends.program.own_copies import without_own_copies
@@ -53,8 +51,10 @@ from tvm_sparse.frontends.program.refusals import (
     refuse_random,
     refuse_state,
 )
+from tvm_sparse.frontends.program.symbol_names import with_symbol_names
 from tvm_sparse.frontends.program.taken_apart import taken_apart
 from tvm_sparse.frontends.program.told_ranges import told_ranges
+from tvm_sparse.frontends.program.written_inputs import warn_of_written_inputs, written_roots
 from tvm_sparse.frontends.program.zero_divisors import refuse_zero_divisors
 from tvm_sparse.frontends.quiet import quiet
 from tvm_sparse.frontends.structure import is_flat, structure_of, without_structure
@@ -106,7 +106,9 @@ def _imported(
 ) -> Model:
     asked = conditions_of(program)
     program = without_writes(without_inner_graphs(without_own_copies(program)))
-    refuse_state(program)
+    written = written_roots(program)
+    refuse_state(program, written)
+    warn_of_written_inputs(program, written)
     refuse_inaccurate(program)
     refuse_unknown_layouts(program)
     uncast = left_out(program)
@@ -126,14 +128,7 @@ def _imported(
         program = _decomposed(program, opened)
         refuse_zero_divisors(program)
         compute_weights(program)
-    widen_float8_weights(program)
-    refuse_random(program)
-    assert_tensors(program)
-    keep_numbers_tensors(program)
-    replace_complex(program)
-    fill_empty(program)
-    promote_operands(program)
-    widen_halves(program)
+    _rewrite(program)
     importer = make_importer(program, steps)
     tensors = tensors_of(program)
     wrap_negative_indices(program, tensors)
@@ -147,7 +142,7 @@ def _imported(
         main = module["main"].with_attr(MULTIPLES, importer.multiples)
         module.update_func(module.get_global_var("main"), main)
     opened.check("an operator")
-    module = bound_indices(_rename_symbols(module, symbols))
+    module = bound_indices(with_symbol_names(module, symbols))
     weights = {
         spec.arg.name: (spec.target, to_numpy(tensors[spec.target], spec.target))
         for spec in program.graph_signature.input_specs
@@ -174,6 +169,18 @@ def _decomposed(
         raise type(error)(error.where, error.found, error.expected, error.todo) from error
     opened.compare(functools.partial(agree, whole, result))
     return result
+
+
+def _rewrite(program: torch.export.ExportedProgram) -> None:
+    """Write the operators of ``program``, which is ours, as the importer reads them right."""
+    widen_float8_weights(program)
+    refuse_random(program)
+    assert_tensors(program)
+    keep_numbers_tensors(program)
+    replace_complex(program)
+    fill_empty(program)
+    promote_operands(program)
+    widen_halves(program)
 
 
 def _without_sparse_tensors(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
@@ -272,53 +279,3 @@ def _output_names(output: Any) -> list[str]:
     """Return a name for each tensor of a result: its keys in the nesting, or ``output``."""
     names = ["_".join(path) or "output" for path, leaf in paths(output) if isinstance(leaf, int)]
     return [f"output_{name}" if name[0].isdigit() else name for name in names]
-
-
-def _batch(inputs: list[relax.Var]) -> dict[tvm.tirx.Var, str]:
-    """Return the name ``batch`` for a lone symbol in the leading extents of the inputs.
-
-    Exporters number their symbols (``s77``), which no reader of an input specification knows.
-    """
-    symbols = {d for p in inputs for d in p.ty.shape if isinstance(d, tvm.tirx.Var)}
-    leading = {p.ty.shape[0] for p in inputs if len(p.ty.shape)}
-    return dict.fromkeys(symbols, "batch") if len(symbols) == 1 and symbols <= leading else {}
-
-
-def _named(
-    inputs: list[relax.Var], symbols: Sequence[Mapping[int, str]]
-) -> dict[tvm.tirx.Var, str]:
-    """Return the names that ``symbols`` gives to extents, those of one extent only once."""
-    names: dict[tvm.tirx.Var, str] = {}
-    for parameter, axes in zip(inputs, symbols, strict=True):
-        for axis, name in axes.items():
-            extent = parameter.ty.shape[axis]
-            if isinstance(extent, tvm.tirx.Var) and name not in names.values():
-                names.setdefault(extent, name)
-    return names
-
-
-def _rename_symbols(
-    module: tvm.IRModule, symbols: Sequence[Mapping[int, str]] | None
-) -> tvm.IRModule:
-    """Give symbolic extents names that a reader of an input specification knows."""
-    main = module["main"]
-    inputs = list(main.params[: int(main.attrs["num_input"])])
-    names = _batch(inputs) if symbols is None else _named(inputs, symbols)
-    if not names:
-        return module
-    multiples = noted(main)
-    new = {multiples.get(s.name, (s.name,))[0]: name for s, name in names.items()}
-    alone = {s: name for s, name in names.items() if s.name not in multiples}
-    function = main.bind_symbolic_vars(
-        {symbol: tvm.tirx.Var(name, "int64") for symbol, name in alone.items()}
-    )
-    if multiples:
-        found = {n: [new.get(s, s), step, rest] for n, (s, step, rest) in multiples.items()}
-        function = function.with_attr(MULTIPLES, found)
-    for bound in ("tir_var_lower_bound", "tir_var_upper_bound"):
-        if bound in main.attrs:
-            values = {new.get(k, k): v for k, v in main.attrs[bound].items()}
-            function = function.with_attr(bound, values)
-    result = tvm.IRModule(dict(module.functions.items()), attrs=module.attrs)
-    result.update_func(result.get_global_var("main"), function)
-    return relax.transform.Normalize()(result)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch import fx
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.frontends.converters.corrected import layer_of, shown_value
 from tvm_sparse.frontends.program.operator_names import operator_name
-from tvm_sparse.frontends.program.written_inputs import warn_of_written_inputs, written_root
 
 _TRAINING = {"native_dropout": 2, "dropout": 2, "rrelu_with_noise": 4}
 """Operators that are random in training only: the position of that argument."""
@@ -103,12 +104,10 @@ def refuse_inaccurate(program: torch.export.ExportedProgram) -> None:
 _HELD = (InputKind.BUFFER, InputKind.PARAMETER, InputKind.CONSTANT_TENSOR)
 
 
-def refuse_state(program: torch.export.ExportedProgram) -> None:
+def refuse_state(program: torch.export.ExportedProgram, roots: Sequence[fx.Node]) -> None:
     """Refuse models that write into tensors that they hold: a library keeps nothing between calls.
 
-    Of inputs that they write into is warned.
-
-    ``program`` is as it was exported, before decompositions.
+    ``program`` is as it was exported, before decompositions; its nodes write into ``roots``.
 
     Raises
     ------
@@ -119,7 +118,6 @@ def refuse_state(program: torch.export.ExportedProgram) -> None:
     changed = (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION)
     written = [spec.target for spec in signature.output_specs if spec.kind in changed]
     held = {spec.arg.name: spec.target for spec in signature.input_specs if spec.kind in _HELD}
-    roots = [root for root in map(written_root, program.graph.nodes) if root]
     written += [held[root.name] for root in roots if root.name in held]
     if written:
         raise UnsupportedError(
@@ -128,4 +126,3 @@ def refuse_state(program: torch.export.ExportedProgram) -> None:
             "a model that keeps nothing between calls",
             "take the tensor (a cache of keys and values, a counter) as an input, and return it",
         )
-    warn_of_written_inputs(program, roots)

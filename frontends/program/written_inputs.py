@@ -41,8 +41,12 @@ def warn_of_written_inputs(program: torch.export.ExportedProgram, roots: Sequenc
         warnings.warn(f"{told}; {remedy}.", WrittenInputWarning, stacklevel=2)
 
 
-def written_root(node: fx.Node) -> fx.Node | None:
-    """Return the node whose memory ``node`` writes into, through views of it."""
+def written_roots(program: torch.export.ExportedProgram) -> list[fx.Node]:
+    """Return the nodes whose memory other nodes write into, through views of them."""
+    return [root for root in map(_written_root, program.graph.nodes) if root]
+
+
+def _written_root(node: fx.Node) -> fx.Node | None:
     if not isinstance(node.target, torch._ops.OpOverload):
         return None
     if node.target is torch.ops.aten.detach_.default:

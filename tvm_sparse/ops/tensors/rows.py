@@ -132,11 +132,13 @@ def extreme_position(
 ) -> tirx.PrimFunc:
     """Return ``f(X, Y)``: where in each row the first extreme element is, ``(*lead, 1)``.
 
-    Rows are read three times: for their extreme element, for the first one like it, and for the
-    first NaN. Where there is one, which may pass for any extreme, its position is what counts.
+    Rows are read twice: for their extreme element, and for the first one like it. Where there is a
+    NaN, which may pass for any extreme, the first one's position is what counts: NaNs are numbered
+    from the smallest integer on, before all others.
     """
     x = te.placeholder(int64(shape), dtype, "X")
-    rows, none = _Rows(tuple(shape[:-1]), shape[-1], together=False), tirx.max_value("int32")
+    rows = _Rows(tuple(shape[:-1]), shape[-1], together=False)
+    nans, none = tirx.min_value("int32"), tirx.max_value("int32")
 
     def better(a: Any, b: Any) -> Any:  # TVM counts the arguments
         return extremum.plain(a, b)
@@ -144,23 +146,18 @@ def extreme_position(
     over = te.comm_reducer(better, extremum.worst)
     found = rows.reduce(rows.of(x), (over, extremum.plain), extremum.worst(dtype), "max")
 
-    def first(alike: Element, name: str) -> Any:
-        def place(row: tuple[Any, ...], i: Any) -> Any:
-            return tirx.Select(alike(row, i), tirx.Cast("int32", i), none)
+    def place(row: tuple[Any, ...], i: Any) -> Any:
+        value, position = rows.of(x)(row, i), tirx.Cast("int32", i)
+        alike = tirx.Select(equal(value, _as(dtype, found[row])), position, none)
+        return tirx.Select(negation(is_number(value)), position + nans, alike)
 
-        return rows.reduce(place, (te.min, tirx.min), none, name)
+    first = rows.reduce(place, (te.min, tirx.min), none, "sum")
 
-    equals = first(lambda r, i: equal(rows.of(x)(r, i), _as(dtype, found[r])), "sum")
-    nans = first(lambda r, i: negation(is_number(rows.of(x)(r, i))), "spread")
+    def chosen(*index: Any) -> Any:
+        number = _as("int32", first[rows.number(index[:-1])])
+        return tirx.Cast(out_dtype, tirx.bitwise_and(number, none))
 
-    def chosen(row: tuple[Any, ...]) -> Any:
-        return tirx.Select(nans[row] < none, nans[row], equals[row])
-
-    y = te.compute(
-        (*int64(shape[:-1]), tirx.const(1, "int64")),
-        lambda *index: tirx.Cast(out_dtype, chosen(rows.number(index[:-1]))),
-        RESULT,
-    )
+    y = te.compute((*int64(shape[:-1]), tirx.const(1, "int64")), chosen, RESULT)
     return _function([x, y])
 
 
