@@ -79,20 +79,21 @@ def measured(model: Any, x: Any, *, shipped: bool) -> list[dict[str, Any]]:
     from tvm_sparse.selection.candidates import sparse_candidates
     from tvm_sparse.selection.choose import Chooser
     from tvm_sparse.selection.decisions import Decisions
+    from tvm_sparse.selection.layer_times import LayerTimes
+    from tvm_sparse.selection.measure import Measured
 
     found: list[dict[str, Any]] = []
 
     class Recording(Chooser):
-        """Measures every candidate, those that the model rates far behind too, and notes them."""
+        """Has every candidate measured, those that the model rates far behind too."""
 
         def _candidates(self, layer: Any, scan: Any) -> tuple[list[Any], list[str]]:
             sparse = sparse_candidates(layer.contraction, scan, self.target)
             return [*self._dense(layer), *(c for c in sparse if not isinstance(c, str))], []
 
-        def _measure(
-            self, layer: Any, scan: Any, candidates: list[Any], packed: Any
-        ) -> dict[str, float]:
-            times = super()._measure(layer, scan, candidates, packed)
+    class Noted(LayerTimes):
+        def of(self, layer: Any, scan: Any, candidates: list[Any], packed: Any) -> Measured:
+            times = super().of(layer, scan, candidates, packed)
             if times:
                 costs = {c.name: round(c.cost, 4) for c in candidates}
                 us = {name: round(time, 2) for name, time in times.items()}
@@ -101,6 +102,7 @@ def measured(model: Any, x: Any, *, shipped: bool) -> list[dict[str, Any]]:
 
     source, target = load(model, (x,)), parse_target("cpu").target
     chooser = Recording(target, Config(tuned=False, cache=not shipped), Decisions())
+    chooser.times = Noted(target, chooser.config, (), chooser.notes)
     with build_context(target):
         mod = source.module
         for step in pipeline.lowering(source.weights, len(source.inputs), chooser):

@@ -7,7 +7,7 @@ from torch import nn
 
 from benchmarks.cases.networks import prune_balanced
 from benchmarks.cost_model import measured, right, row_of, summary
-from tvm_sparse.selection import choose
+from tvm_sparse.selection import layer_times
 
 
 def layer(costs, us):
@@ -32,7 +32,7 @@ def test_misses_are_named():
 
 
 def test_every_candidate_has_a_cost_and_a_time(monkeypatch):
-    monkeypatch.setattr(choose, "TINY", 0)
+    monkeypatch.setattr(layer_times, "TINY", 0)
     model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 8)).eval()
     prune_balanced(model, 2)
     found = measured(model, torch.zeros(4, 64), shipped=True)

@@ -9,7 +9,9 @@ import tvm_sparse_runtime
 from tests.frontends.onnx.graphs import branching, detecting, graph, node
 from tvm_sparse.comparison import beside
 from tvm_sparse.comparison.latency import Latency
-from tvm_sparse.selection import choose
+from tvm_sparse.selection import layer_times
+from tvm_sparse.selection.decisions import DENSE
+from tvm_sparse.selection.measure import Measured
 
 
 def test_a_pt2_becomes_an_artifact_that_agrees_with_torch(call_json, here, pt2, small):
@@ -97,13 +99,13 @@ def test_a_source_that_is_not_there_is_named(call, here, source):
 
 
 def test_the_verdict_says_what_was_reached(call, call_json, here, pt2, monkeypatch):
-    monkeypatch.setattr(choose, "TINY", 0)
+    monkeypatch.setattr(layer_times, "TINY", 0)
 
     def measure(functions, *_, **__):
         """Half the dense time for every format, whatever else the machine does."""
-        return choose.Measured({n: 2.0 if n in choose.DENSE else 1.0 for n in functions})
+        return Measured({n: 2.0 if n in DENSE else 1.0 for n in functions})
 
-    monkeypatch.setattr(choose, "measure", measure)
+    monkeypatch.setattr(layer_times, "measure", measure)
     turns = itertools.cycle([1.0, 2000.0])
     turn = lambda *_: {"ours": Latency(1, 1, 1), "source": Latency(next(turns), 1, 1)}  # noqa: E731
     monkeypatch.setattr(beside, "race", turn)

@@ -8,7 +8,7 @@ import pytest
 import tvm_sparse as ts
 from tvm_sparse.base.targets import parse_target
 from tvm_sparse.ops.contractions.contraction import Contraction
-from tvm_sparse.selection import choose
+from tvm_sparse.selection import layer_times
 from tvm_sparse.selection.agreement import ENOUGH, Agreement
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.choose import Chooser
@@ -82,7 +82,7 @@ def test_the_chooser_stops_measuring_but_not_under_load(monkeypatch, loaded, mea
         times.loaded = loaded
         return times
 
-    monkeypatch.setattr(choose, "measure", timed)
+    monkeypatch.setattr(layer_times, "measure", timed)
     config = ts.Config(measure=True, cache=False)
     chooser = Chooser(parse_target("cpu").target, config, Decisions())
     chosen = {chooser.choose(layer).candidate.name for layer in layers(ENOUGH + 2)}

@@ -12,13 +12,14 @@ from tvm_sparse.base.targets import parse_target
 from tvm_sparse.errors import InputError
 from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.patterns.scan import Scan
-from tvm_sparse.selection import choose, measure
+from tvm_sparse.selection import layer_times, measure
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.choose import Chooser
 from tvm_sparse.selection.cpu.transpositions import BEFORE, BEHIND
 from tvm_sparse.selection.decisions import Decisions
 from tvm_sparse.selection.layer import Layer
 from tvm_sparse.selection.measure import Measured
+from tvm_sparse.selection.pick import pick
 from tvm_sparse.selection.times import Times
 
 
@@ -46,7 +47,7 @@ def test_a_format_must_beat_dense_by_more_than_noise(monkeypatch, gain, chosen):
         times = dict.fromkeys(functions, 200.0)
         return Measured(times | {"dense": 100.0, "balanced": 100.0 / gain})
 
-    monkeypatch.setattr(choose, "measure", timed)
+    monkeypatch.setattr(layer_times, "measure", timed)
     one = chooser(measure=True, cache=False)
     assert one.choose(balanced()).candidate.name == chosen
     (decision,) = one.decisions
@@ -68,7 +69,7 @@ def test_few_zeros_are_stored_sparse_on_request():
 
 
 def test_only_the_chosen_format_is_packed():
-    packed = choose._Packed(
+    packed = layer_times.Packed(
         balanced().weight, chooser()._candidates(balanced(), Scan(balanced().weight))[0]
     )
     assert not packed
@@ -130,11 +131,13 @@ def test_a_dense_convolution_takes_the_cheaper_sum(options, chosen, zeros):
 )
 def test_plainer_ways_are_left_for_more_than_noise(times, chosen):
     candidates = [Candidate(name, None, None, 1.0) for name in times]
-    assert Chooser._pick(candidates, times)[0].name == chosen
+    assert pick(candidates, times)[0].name == chosen
 
 
 def test_winograd_s_time_is_a_dense_one(monkeypatch):
-    monkeypatch.setattr(choose, "measure", lambda *_a, **_o: Measured(dense=100.0, winograd=50.0))
+    monkeypatch.setattr(
+        layer_times, "measure", lambda *_a, **_o: Measured(dense=100.0, winograd=50.0)
+    )
     one = chooser(measure=True, cache=False)
     assert one.choose(convolution()).candidate.name == "winograd"
     (decision,) = one.decisions
@@ -148,7 +151,7 @@ def test_transpositions_count_where_neighbours_are_channels_first(monkeypatch):
         times = {"dense": 30.0, "unstructured": 40.0, BEFORE: 9.0, BEHIND: 8.0}
         return Measured({name: times.get(name, 200.0) for name in functions})
 
-    monkeypatch.setattr(choose, "measure", timed)
+    monkeypatch.setattr(layer_times, "measure", timed)
     one = chooser(measure=True, cache=False)
     shape = (1, 28, 28), 32, 32, (3, 3), (1, 1), (1, 1)
     c = Contraction(*shape, (30, 30), depthwise=True)
@@ -173,7 +176,7 @@ def test_layers_with_formats_alike_share_times(monkeypatch):
         measured.append(sorted(functions))
         return Measured(dict.fromkeys(functions, 10.0))
 
-    monkeypatch.setattr(choose, "measure", timed)
+    monkeypatch.setattr(layer_times, "measure", timed)
     one = chooser(measure=True, cache=False)
     rng = np.random.default_rng(0)
     for name, density in (("first", 0.1), ("second", 0.1), ("third", 0.2)):
@@ -187,7 +190,7 @@ def test_layers_with_formats_alike_share_times(monkeypatch):
 
 
 def test_times_taken_under_load_say_so_and_are_not_kept(monkeypatch, tmp_path):
-    monkeypatch.setattr(choose, "Times", lambda: Times(tmp_path))
+    monkeypatch.setattr(layer_times, "Times", lambda: Times(tmp_path))
     monkeypatch.setattr(measure.time, "process_time", lambda: 0.0)
     one = chooser(measure=True)
     one.choose(balanced())
@@ -197,7 +200,7 @@ def test_times_taken_under_load_say_so_and_are_not_kept(monkeypatch, tmp_path):
 
 
 def test_a_tiny_layer_is_not_measured(monkeypatch):
-    monkeypatch.setattr(choose, "measure", None)
+    monkeypatch.setattr(layer_times, "measure", None)
     one = chooser(measure=True, cache=False)
     weight = layer(0.9).weight[:16]
     one.choose(Layer("fc", "linear", Contraction((1,), *weight.shape[::-1]), weight))

@@ -14,7 +14,7 @@ from benchmarks.cases.networks import prune_balanced
 from tvm_sparse.base.targets import parse_target
 from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.schedules.build import scheduled
-from tvm_sparse.selection import choose, measure
+from tvm_sparse.selection import layer_times, measure
 from tvm_sparse.selection.candidates import dense_candidate
 from tvm_sparse.selection.times import FILE, Times, key_of
 
@@ -93,7 +93,7 @@ def test_the_chooser_measures_once(tmp_path, monkeypatch):
 
     monkeypatch.setattr(measure, "build_scheduled", build)
     monkeypatch.setattr(measure, "BUSY", 0.0)  # other tests run meanwhile
-    monkeypatch.setattr(choose, "Times", lambda: Times(tmp_path))
+    monkeypatch.setattr(layer_times, "Times", lambda: Times(tmp_path))
 
     def decision(**options):
         built.clear()

@@ -264,8 +264,8 @@ def _lowered(mod: tvm.IRModule, chooser: Chooser) -> tuple[tvm.IRModule, Decisio
         Decisions(),
         chooser.first,
         extents=chooser.extents,
+        notes=Notes(before),
     )
-    dense.notes = Notes(before)
     other = _run(pipeline.lower(dense), mod)
     found = all_dense(decisions, dense.decisions)
     return (lowered, decisions) if found is None else (other, found)

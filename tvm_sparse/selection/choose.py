@@ -2,50 +2,37 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from tvm.target import Target
 
 from tvm_sparse.base.config import Config
 from tvm_sparse.base.notes import Notes
-from tvm_sparse.base.numerics import samples
 from tvm_sparse.errors import InputError
 from tvm_sparse.machine.engine.registry import require_products
 from tvm_sparse.machine.fitted import fitted_costs, source_of
-from tvm_sparse.ops.contractions.contraction import Contraction
-from tvm_sparse.ops.contractions.planes import planes_shapes
 from tvm_sparse.patterns.analysis import Analysis
 from tvm_sparse.patterns.detector import detection
 from tvm_sparse.patterns.scan import Scan
 from tvm_sparse.schedules.rule import ScheduleRule
-from tvm_sparse.selection.agreement import Agreement
-from tvm_sparse.selection.alike import alike, form
 from tvm_sparse.selection.break_even import Studied
 from tvm_sparse.selection.candidate import Candidate
 from tvm_sparse.selection.candidates import dense_candidates, sparse_candidates
 from tvm_sparse.selection.cpu.planes import planes_candidate
-from tvm_sparse.selection.cpu.transpositions import BEFORE, transpositions
 from tvm_sparse.selection.decisions import DENSE, ON_REQUEST, Decision, Decisions
 from tvm_sparse.selection.layer import Layer, zeros
+from tvm_sparse.selection.layer_times import LayerTimes, Packed
 from tvm_sparse.selection.mask_picture import mask_picture
-from tvm_sparse.selection.measure import Data, Measured, measure
+from tvm_sparse.selection.measure import Measured
+from tvm_sparse.selection.pick import MARGIN, pick
 from tvm_sparse.selection.recorded_ways import fastest_way
 from tvm_sparse.selection.shortlist import shortlist
-from tvm_sparse.selection.times import Times
 from tvm_sparse_runtime.libraries import LIBRARIES
 
 HOPELESS = 1.25
 """Modelled cost over dense beyond which a format is not even measured."""
-
-TINY = 1e5
-"""Operations of a dense layer below which nothing is measured: it takes about a microsecond."""
-
-MARGIN = 1.03
-"""How many times faster than dense a format must be measured: less may be noise."""
 
 
 @dataclass(frozen=True)
@@ -55,18 +42,6 @@ class Choice:
     candidate: Candidate
     arrays: dict[str, np.ndarray] = field(repr=False)
     times: dict[str, float] = field(default_factory=dict)
-
-
-class _Packed(dict[str, dict[str, np.ndarray]]):
-    """The arrays of each candidate by its name, encoded when they are first asked for."""
-
-    def __init__(self, matrix: np.ndarray, candidates: list[Candidate]) -> None:
-        super().__init__()
-        self.matrix, self.formats = matrix, {c.name: c.format for c in candidates}
-
-    def __missing__(self, name: str) -> dict[str, np.ndarray]:
-        self[name] = self.formats[name].encode(self.matrix)
-        return self[name]
 
 
 class Chooser:
@@ -88,6 +63,7 @@ class Chooser:
         done: Callable[[], None] = lambda: None,
         *,
         extents: Mapping[str, int] | None = None,
+        notes: Notes | None = None,
     ) -> None:
         self.target, self.config, self.decisions = target, config, decisions
         self.first, self.done, self.extents = first, done, dict(extents or {})
@@ -95,11 +71,9 @@ class Chooser:
             require_products(config.precision, target)
         with fitted_costs(config.cache):
             decisions.costs = source_of(target)
-        self.notes = Notes()
+        self.notes = Notes() if notes is None else notes
         self.widened: set[str] = set()
-        self._times: dict[Any, list[tuple[list[Candidate], Measured]]] = {}
-        self._agreement = Agreement()
-        self.known = Times() if config.measure and config.cache else None
+        self.times = LayerTimes(target, config, first, self.notes)
 
     def choose(self, layer: Layer) -> Choice:
         """Return the format of ``layer`` and record the decision."""
@@ -119,9 +93,9 @@ class Chooser:
         ways = {way.name: way for way, _ in found}
         # What is kept of candidates, to share their times, must not keep the weight.
         candidates = [replace(way, ways=None) for way, _ in found]
-        packed = _Packed(scan.weight if scan else layer.matrix, candidates)
-        times = self._measure(layer, scan, candidates, packed)
-        best, how = self._pick(candidates, times)
+        packed = Packed(scan.weight if scan else layer.matrix, candidates)
+        times = self.times.of(layer, scan, candidates, packed)
+        best, how = pick(candidates, times)
         recorded = next(told for way, told in found if way.name == best.name)
         told = [self.notes.of(layer.name), recorded, why, how or "; ".join(left_out)]
         reasons = [*told, *_conditions(times, layer.name), best.rival]
@@ -188,96 +162,6 @@ class Chooser:
             return shortlist(found, reasons)
         return _only(forced, found, layer, reasons), ["forced by the configuration"]
 
-    def _measure(
-        self, layer: Layer, scan: Scan | None, candidates: list[Candidate], packed: _Packed
-    ) -> Measured:
-        """Return times in us, measured once for equal shapes and formats.
-
-        Layers whose formats are alike share times: compiling each of them takes a second.
-        """
-        static = layer.static()
-        if any(c.name in LIBRARIES for c in candidates):
-            return Measured()  # what is timed here is our own code
-        if not self.config.measure or len(candidates) == 1 or layer.times * static.flops() < TINY:
-            return Measured()
-        key = (
-            static,
-            layer.planes,
-            layer.skips_transpose,
-            *((c.name, form(c.format)) for c in candidates),
-        )
-        known = self._times.setdefault(key, [])
-        for theirs, times in known:
-            if alike(candidates, theirs):
-                return times
-        if vouching := self._agreement.vouching(static.kind, static.flops(), candidates):
-            self.notes.add(layer.name, f"the model was right about {vouching} layers like it")
-            return Measured()
-        planes = {c.name: c.planes for c in candidates if c.planes}
-        turns = transpositions(layer.planes) if planes and layer.planes else {}
-        turns = {
-            name: turn for name, turn in turns.items() if layer.skips_transpose or name == BEFORE
-        }
-        timed = [self._rebuild(c, static, layer, scan) for c in candidates]
-        if static != layer.contraction:
-            packed = _Packed(scan.weight if scan else layer.matrix, timed)
-        functions = {c.name: c.func for c in timed}
-        functions |= {name: func for name, (func, _) in turns.items()}
-
-        def data(name: str) -> Data:
-            if name in turns:
-                return turns[name][1]
-            own = (static.input_shape, static.output_shape)
-            before, after = planes_shapes(planes[name]) if name in planes else own
-            x = samples(np.random.default_rng(0), before, static.dtype)
-            return Data(x, list(packed[name].values()), after, static.out_dtype)
-
-        times = measure(functions, data, self.target, self.first, known=self.known)
-        times.layer = layer.name
-        turned = sum(times.pop(name) for name in turns)
-        times |= {c.name: times[c.name] + turned for c in candidates if c.name not in planes}
-        if turned:
-            self.notes.add(layer.name, "times of channels last include transpositions")
-        known.append((candidates, times))
-        if not times.loaded:
-            self._agreement.add(static.kind, static.flops(), candidates, times)
-        return times
-
-    def _rebuild(
-        self, candidate: Candidate, static: Contraction, layer: Layer, scan: Scan | None
-    ) -> Candidate:
-        """Return the candidate for ``static`` extents: itself, unless some of its own are open.
-
-        Its format may be another: what a tile holds depends on how many rows there are.
-        """
-        if static == layer.contraction:
-            return candidate
-        again = itertools.chain(
-            dense_candidates(static, self.target),
-            sparse_candidates(static, scan, self.target) if scan else (),
-        )
-        return next(c for c in again if not isinstance(c, str) and c.name == candidate.name)
-
-    @staticmethod
-    def _pick(candidates: list[Candidate], times: dict[str, float]) -> tuple[Candidate, str]:
-        """Return the fastest candidate and why, ``""`` if there is one only.
-
-        The direct sum stays unless Winograd's beats it by the margin, and these two unless a
-        format does.
-        """
-        if len(candidates) == 1:
-            return candidates[0], ""
-        if not times:
-            return _pick_modelled(candidates)
-        fastest = min(candidates, key=lambda c: times[c.name])
-        best, *others = [c for c in candidates if c.name in DENSE] or [fastest]
-        for other in (*others, fastest):
-            if times[best.name] >= MARGIN * times[other.name]:
-                best = other
-        rest = ", ".join(f"{c.name} {times[c.name]:.1f} us" for c in candidates if c is not best)
-        noise = f" (gains below {MARGIN - 1:.0%} may be noise)" if best is not fastest else ""
-        return best, f"measured {times[best.name]:.1f} us against {rest}{noise}"
-
     def _record(
         self,
         layer: Layer,
@@ -311,16 +195,6 @@ class Chooser:
                 modelled_us=_modelled_us(best, layer.times),
             )
         )
-
-
-def _pick_modelled(candidates: list[Candidate]) -> tuple[Candidate, str]:
-    """Return the candidate with the least modelled cost and why; ties go to the dense one."""
-    best = min(candidates, key=lambda c: c.cost)
-    dense = min((c for c in candidates if c.name in DENSE), key=lambda c: c.cost, default=best)
-    if best is not dense and dense.cost < best.margin * best.cost:
-        gain = f"{best.name} is modelled {dense.cost / best.cost:.2f} times as fast"
-        return dense, f"{gain}: less than {best.margin} may be an error of the model"
-    return best, f"modelled {best.cost:.2f} times the dense time (not measured)"
 
 
 def _offered(layer: Layer, scan: Scan, target: Target) -> Iterator[Candidate | str]:
