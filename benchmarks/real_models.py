@@ -8,12 +8,14 @@
 Writes ``results/real_models.json``; what was made in the folder is taken again.
 
 Each file is compiled as it was published, with open extents where it has some. Then with the
-weights that `ts.prune.onnx` leaves after one pass over 4 to 32 inputs, without training. Both are
-put into int8 by `ts.quantize_onnx`. Programs run in turns with one thread, one input a call.
-onnxruntime and OpenVINO run the published file and the same int8 file.
+weights that `ts.prune.onnx` leaves after one pass over 4 to 32 inputs, without training: at equal
+levels, and at those of plans for a speed (`ts.plan`). They are put into int8 by `ts.quantize_onnx`.
+Programs run in turns with one thread, one input a call. onnxruntime and OpenVINO run the published
+file and the same int8 file.
 
-With ``--train``, files with 75 % zeros learn for so many seconds what the published ones give, from
-other inputs than are scored. Their scores are added to rows that are there; nothing is timed.
+With ``--train``, files with 75 % zeros, and those of the plan for 2x, learn for so many seconds
+what the published ones give, from other inputs than are scored. Their scores are added to rows that
+are there; nothing is timed.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import argparse
 import json
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,19 +34,18 @@ from benchmarks.cases.trained_files import FILES, SEED, TEST, Call, TrainedFile
 from benchmarks.harness import common
 from benchmarks.harness.packages import unpacked
 from benchmarks.harness.threads import limit_threads
+from benchmarks.peers.published_files import Program, onnxruntime_program, others, ours
 
 NAME = "real_models"
 PUBLISHED, INT8 = "published", "int8"
 ZEROS = {"50 % zeros": 0.5, "75 % zeros": 0.75}
-SPARSE_INT8 = "75 % zeros, int8"
-TRAINED = "75 % zeros, trained"
-TRAINED_INT8 = f"{TRAINED}, int8"
+PLANS = {"plan for 1.5x": 1.5, "plan for 2x": 2.0}
+LEARNING = {"75 % zeros": "zeros75", "plan for 2x": "plan20"}
+"""What is trained, and the name of its file."""
 SAMPLES, AT_ONCE = 512, 8
 """Inputs to learn from, and how many a step takes where the file lets it choose."""
 TOLERANCE = 2e-3
 """Largest error of the published file's outputs beside onnxruntime's, relative to the largest."""
-
-Program = Callable[[dict[str, np.ndarray]], list[np.ndarray]]
 
 
 def main() -> None:
@@ -62,9 +63,12 @@ def main() -> None:
         if options.train is not None:
             if not case.prunable or case.name not in rows:
                 continue
-            found = trained(case, place, options.train)
-            row = rows[case.name] | {"training": found["training"]}
-            row["scores"] |= found["scores"]
+            row = rows[case.name]
+            for variant in LEARNING:
+                if f"ours, {variant}" in row["scores"]:
+                    found = trained(case, place, variant, options.train)
+                    row.setdefault("training", {})[variant] = found["training"]
+                    row["scores"] |= found["scores"]
         else:
             row = measured(case, place, options) | {"cpu": here["cpu"], "shared": options.shared}
         print(row, flush=True)
@@ -86,8 +90,8 @@ def measured(case: TrainedFile, place: Path, options: argparse.Namespace) -> dic
         "shape": _shapes(calls[1][0]),
     }
     programs: dict[str, Program] = {}
-    programs |= _peers(path, PUBLISHED, row)
-    for variant, file in _variants(case, path, calls[0], work):
+    programs |= others(path, PUBLISHED, row)
+    for variant, file in _variants(case, path, calls[0], work, row):
         try:
             begin = time.perf_counter()
             artifact = _artifact(file, work / f"{file.stem}.tvm-sparse", ts)
@@ -95,23 +99,23 @@ def measured(case: TrainedFile, place: Path, options: argparse.Namespace) -> dic
         except ts.SparseError as error:
             row.setdefault("refused", {})[variant] = str(error)[:300]
             continue
-        programs[f"ours, {variant}"] = _ours(artifact, file)
+        programs[f"ours, {variant}"] = ours(artifact, file)
         if variant == INT8:
-            programs |= _peers(file, INT8, row)
+            programs |= others(file, INT8, row)
     return row | _judged(case, programs, calls[1], options.rounds)
 
 
-def trained(case: TrainedFile, place: Path, seconds: float) -> dict[str, Any]:
-    """Return scores of the pruned file that has learned, in float32 and int8, and what it took."""
+def trained(case: TrainedFile, place: Path, variant: str, seconds: float) -> dict[str, Any]:
+    """Return scores of a pruned file that has learned, in float32 and int8, and what it took."""
     import tvm_sparse as ts
 
-    path, work = _found(case, place), _work(case, place)
-    file, whole = work / "zeros75-trained.onnx", work / "zeros75-trained-int8.onnx"
+    path, work, stem = _found(case, place), _work(case, place), LEARNING[variant]
+    file, whole = work / f"{stem}-trained.onnx", work / f"{stem}-trained-int8.onnx"
     told = file.with_suffix(".json")
     if not told.exists():
         calls = case.calls(path, SEED + 2, SAMPLES)
         begin = time.process_time()
-        student, teacher = ts.OnnxModule(work / "zeros75.onnx"), ts.OnnxModule(path)
+        student, teacher = ts.OnnxModule(work / f"{stem}.onnx"), ts.OnnxModule(path)
         batches = _batches(path, calls)
         together = AT_ONCE if len(batches) == len(calls) else 1
         losses = ts.prune.distil(student, teacher, batches, seconds=seconds, accumulate=together)
@@ -121,11 +125,9 @@ def trained(case: TrainedFile, place: Path, seconds: float) -> dict[str, Any]:
     if not whole.exists():
         feeds = [call.feed for call in case.calls(path, SEED, case.calibration)]
         ts.quantize_onnx(file, feeds, output=whole)
-    programs = {f"onnxruntime, {PUBLISHED}": _onnxruntime(path)}
-    for variant, one in ((TRAINED, file), (TRAINED_INT8, whole)):
-        programs[f"ours, {variant}"] = _ours(
-            _artifact(one, work / f"{one.stem}.tvm-sparse", ts), one
-        )
+    programs = {f"onnxruntime, {PUBLISHED}": onnxruntime_program(path)}
+    for name, one in ((f"{variant}, trained", file), (f"{variant}, trained, {INT8}", whole)):
+        programs[f"ours, {name}"] = ours(_artifact(one, work / f"{one.stem}.tvm-sparse", ts), one)
     test = case.calls(path, SEED + 1, TEST)
     outputs = {name: [run(call.feed) for call in test] for name, run in programs.items()}
     return {"scores": _scores(case, outputs, test), "training": json.loads(told.read_text())}
@@ -192,7 +194,7 @@ def _judged(
 
 
 def _variants(
-    case: TrainedFile, path: Path, calibration: list[Call], work: Path
+    case: TrainedFile, path: Path, calibration: list[Call], work: Path, row: dict[str, Any]
 ) -> Iterator[tuple[str, Path]]:
     """Yield the files to compile with their names, written where they are not yet."""
     import tvm_sparse as ts
@@ -202,18 +204,46 @@ def _variants(
     if not case.prunable:
         return
     feeds = [call.feed for call in calibration]
-    sparse = {}
+    files = {INT8: path}
     for name, sparsity in ZEROS.items():
-        sparse[name] = work / f"zeros{round(100 * sparsity)}.onnx"
-        if not sparse[name].exists():
-            method = BalancedPruning(sparsity)
-            ts.prune.onnx(path, method, calibration=feeds, output=sparse[name])
-        yield name, sparse[name]
-    for name, source in ((INT8, path), (SPARSE_INT8, sparse["75 % zeros"])):
-        file = work / f"{'int8' if source == path else 'zeros75-int8'}.onnx"
+        file = work / f"zeros{round(100 * sparsity)}.onnx"
+        if not file.exists():
+            ts.prune.onnx(path, BalancedPruning(sparsity), calibration=feeds, output=file)
+        files[name] = file
+        yield name, file
+    for name, speedup in PLANS.items():
+        file = work / f"plan{round(10 * speedup)}.onnx"
+        try:
+            row.setdefault("plans", {})[name] = _planned(path, feeds, speedup, file)
+        except ts.SparseError as error:
+            row.setdefault("refused", {})[name] = str(error)[:300]
+            continue
+        files[name] = file
+        yield name, file
+    del files["50 % zeros"]
+    for name, source in files.items():
+        file = work / f"{INT8 if source == path else f'{source.stem}-{INT8}'}.onnx"
         if not file.exists():
             ts.quantize_onnx(source, feeds, output=file)
-        yield name, file
+        yield name if name == INT8 else f"{name}, {INT8}", file
+
+
+def _planned(
+    path: Path, feeds: list[dict[str, np.ndarray]], speedup: float, file: Path
+) -> dict[str, float]:
+    """Write a file that is pruned by a plan, if it is not there; return what the plan promised."""
+    import tvm_sparse as ts
+
+    told = file.with_suffix(".json")
+    if not told.exists():
+        begin = time.process_time()
+        plan = ts.plan(path, feeds, speedup=speedup)
+        ts.prune.onnx(path, plan.method, calibration=feeds, output=file)
+        promised = {"ms": plan.latency_ms, "drop": plan.drop, "zeros": plan.sparsity}
+        promised |= {"speedup": plan.speedup, "seconds": round(time.process_time() - begin)}
+        told.write_text(json.dumps(promised), encoding="utf-8")
+    found: dict[str, float] = json.loads(told.read_text(encoding="utf-8"))
+    return found
 
 
 def _artifact(file: Path, place: Path, ts: Any) -> Path:
@@ -221,51 +251,6 @@ def _artifact(file: Path, place: Path, ts: Any) -> Path:
     if not place.exists():
         ts.compile(file).export(place)
     return place
-
-
-def _ours(artifact: Path, file: Path) -> Program:
-    """Return an artifact as the small runtime opens it."""
-    import onnx
-
-    import tvm_sparse_runtime
-
-    session = tvm_sparse_runtime.load(artifact)
-    names = [value.name for value in onnx.load(file, load_external_data=False).graph.input]
-    return lambda feed: [np.asarray(y) for y in session.run(*(feed[name] for name in names))]
-
-
-def _peers(file: Path, variant: str, row: dict[str, Any]) -> dict[str, Program]:
-    """Return the other runtimes that open ``file``; say in ``row`` why one does not."""
-    found = {}
-    for name, opened in (("onnxruntime", _onnxruntime), ("openvino", _openvino)):
-        try:
-            found[f"{name}, {variant}"] = opened(file)
-        except RuntimeError as error:  # OpenVINO has no other
-            why = [text for text in str(error).splitlines() if text.strip()][-1]
-            row.setdefault("refused", {})[f"{name}, {variant}"] = why[:200]
-    return found
-
-
-def _onnxruntime(file: Path) -> Program:
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(file, options, ["CPUExecutionProvider"])
-    return lambda feed: session.run(None, feed)
-
-
-def _openvino(file: Path) -> Program:
-    import openvino
-
-    config = {
-        "INFERENCE_NUM_THREADS": 1,
-        "PERFORMANCE_HINT": "LATENCY",
-        "INFERENCE_PRECISION_HINT": "f32",
-    }
-    request = openvino.Core().compile_model(file, "CPU", config).create_infer_request()
-    return lambda feed: list(request.infer(feed).values())
 
 
 def _found(case: TrainedFile, place: Path) -> Path:

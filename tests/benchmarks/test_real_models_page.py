@@ -10,7 +10,10 @@ ROW = {
         **{"onnxruntime, published": 4.0, "openvino, published": 3.0, "ours, published": 2.0},
         **{"ours, 75 % zeros": 1.0, "openvino, int8": 1.5, "ours, int8": 1.0},
     },
-    "scores": {"onnxruntime, published": 0.5, "ours, published": 0.5, "ours, 75 % zeros": 0.25},
+    "scores": {
+        **{"onnxruntime, published": 0.5, "openvino, published": 0.5, "openvino, int8": 0.45},
+        **{"ours, published": 0.5, "ours, 75 % zeros": 0.25},
+    },
     "refused": {"ours, 50 % zeros": "no such layer"},
     **{"cpu": "a CPU", "shared": True},
 }
@@ -32,12 +35,38 @@ def test_the_verdict_counts():
     assert "1 of the 2 that can be pruned run at least 1.5 times as fast" in said
 
 
+def test_programs_that_lose_score_do_not_count():
+    line = "| net | openvino, published | 3 | published | 2 | 1.50x |"
+    assert line in real_models_page.page(FOUND)
+    good = {**ROW["scores"], "ours, 75 % zeros, trained": 0.49}
+    line = "| net | openvino, published | 3 | 75 % zeros, trained | 1 | 3.00x |"
+    assert line in real_models_page.page({**FOUND, "rows": [{**ROW, "scores": good}]})
+    said = real_models_page.verdict([ROW, {**ROW, "scores": good}])
+    assert "the fastest of ours runs 2.25 times as fast as the fastest of others" in said
+    alone = {**ROW, "scores": {"ours, published": 1.0}}
+    assert "| net |  |  |  |  |  |" in real_models_page.page({**FOUND, "rows": [alone]})
+
+
+def test_plans_are_lines():
+    promised = {"ms": 1.5, "drop": 0.015, "zeros": 0.5, "speedup": 2.0, "seconds": 31}
+    planned = {
+        **ROW,
+        "plans": {"plan for 2x": promised},
+        "ms": {**ROW["ms"], "ours, plan for 2x": 1.55},
+        "scores": {**ROW["scores"], "ours, plan for 2x": 0.49, "ours, plan for 2x, int8": 0.48},
+    }
+    text = real_models_page.page({**FOUND, "rows": [planned]})
+    line = "| net | plan for 2x | 50.0% | 0.015 | 1.5 | 1.55 | 31 | 0.490 |  | 0.480 |  |"
+    assert line in text
+    assert "## Plans for a speed" not in real_models_page.page(FOUND)
+
+
 def test_what_training_keeps_is_counted():
     trained = {"ours, 75 % zeros, trained": 0.49}
     learned = {
         **ROW,
         "scores": {**ROW["scores"], **trained},
-        "training": {"steps": 7, "seconds": 61},
+        "training": {"75 % zeros": {"steps": 7, "seconds": 61}},
     }
     text = real_models_page.page({**FOUND, "rows": [ROW, learned]})
     assert "With 75 % zeros, 0 of 1 keep their score within 0.02; 1 after at most 2 minutes" in text
