@@ -341,11 +341,6 @@ def fixed_by_reshape(self, x):
 
 
 @refused(shapes=OPEN)
-def bounded_by_branch(self, x):
-    return self.linear(x) if x.shape[0] > 3 else x
-
-
-@refused(shapes=OPEN)
 def even(self, x):
     return self.linear(x).reshape(2, -1, 8)
 
@@ -368,11 +363,6 @@ def fixed_without_name(self, x):
 @refused(X, X.clone(), shapes=({0: Dim("rows")}, {0: Dim("others")}))
 def equal_extents(self, x, y):
     return x + y
-
-
-@refused(shapes=({0: Dim("rows")},))
-def open_inverse(self, x):
-    return torch.linalg.inv(x @ x.t() + torch.eye(x.shape[0]))
 
 
 @refused(shapes=({0: Dim("rows")},))

@@ -8,6 +8,7 @@ from torch import nn
 
 import tvm_sparse as ts
 from tests.exported import exported
+from tests.frontends.onnx.graphs import graph, node
 from tvm_sparse.errors import InputError
 
 
@@ -94,3 +95,15 @@ def test_both_directions_of_a_recurrent_layer_have_their_times(tmp_path):
     assert (own.us > 0).all()
     np.testing.assert_allclose(sorted(own.us.sum(1)), sorted(other.us.sum(1)))
     np.testing.assert_allclose(sorted(own.nbytes.sum(1)), sorted(other.nbytes.sum(1)))
+
+
+def test_an_input_may_be_a_number(tmp_path):
+    rng = np.random.default_rng(0)
+    batch = {"x": rng.standard_normal((4, 64)).astype(np.float32), "scale": np.float32(2)}
+    weight = rng.standard_normal((64, 32)).astype(np.float32)
+    nodes = [node("MatMul", "x w", "h"), node("Mul", "h scale", "y")]
+    inputs = {name: value.shape for name, value in batch.items()}
+    onnx.save(graph(nodes, inputs, ["y"], {"w": weight}), tmp_path / "scaled.onnx")
+    options = {**OPTIONS, "bytes": 5000}
+    plan = ts.plan(str(tmp_path / "scaled.onnx"), [batch], **options, **MODELLED)
+    assert len(plan.tables.layers) == 1

@@ -159,7 +159,7 @@ class Document:
         from onnx import numpy_helper
 
         tensor = self.proto.graph.initializer.add()
-        tensor.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(array), name))
+        tensor.CopyFrom(numpy_helper.from_array(np.asarray(array, order="C"), name))
         self._tensors.append(tensor)
         self.proto.ir_version = max(self.proto.ir_version, _FREE_WEIGHTS)
         if like is not None and _is_external(like):

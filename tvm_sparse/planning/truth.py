@@ -25,7 +25,7 @@ from tvm_sparse.pruning.one_shot import one_shot
 MOST = 24
 """Networks that are pruned."""
 
-WEIGHTS = 5 * 10**8
+WEIGHTS = 2 * 10**8
 """Weights that are pruned in all of them together: a large network has few of them."""
 
 LEAST = 3

@@ -102,4 +102,4 @@ def _gate_inputs(use: Use, value: Callable[[str], Tensor]) -> Tensor:
 
 def as_tensors(values: Mapping[str, np.ndarray]) -> dict[str, Tensor]:
     """Return onnxruntime's ``values`` as tensors."""
-    return {name: torch.from_numpy(np.ascontiguousarray(v)) for name, v in values.items()}
+    return {name: torch.from_numpy(np.asarray(v, order="C")) for name, v in values.items()}

@@ -81,7 +81,7 @@ def is_same(given: dict[str, Any]) -> bool:
 
 def to_tensor(array: np.ndarray) -> Tensor:
     """Return ``array`` as a tensor, which may share its memory."""
-    array = np.ascontiguousarray(array)
+    array = np.asarray(array, order="C")  # which, other than ascontiguousarray, adds no axis
     array = array if array.flags.writeable else array.copy()
     if array.dtype == ml_dtypes.bfloat16:
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
