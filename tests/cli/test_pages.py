@@ -10,7 +10,7 @@ import onnx
 import pytest
 from safetensors.torch import save_file
 
-from tests.frontends.onnx.graphs import branching, detecting
+from tests.frontends.onnx.graphs import branching, detecting, graph, node
 from tvm_sparse.tuning.database import default_path
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -51,6 +51,8 @@ def files(here, pt2, tmp_path_factory, monkeypatch):
     np.save(here / "images.npy", images)
     onnx.save(detecting(np.ones((8, 6), np.float32)), here / "detector.onnx")
     onnx.save(branching(), here / "voice.onnx")
+    product, weights = node("MatMul", "x w", "y"), {"w": np.ones((16, 16), np.float32)}
+    onnx.save(graph([product], {"x": ("B", "T", 16)}, ["y"], weights), here / "model.onnx")
     return here
 
 
