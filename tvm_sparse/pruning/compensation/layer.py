@@ -19,6 +19,7 @@ from tvm_sparse.pruning.compensation.slices import slices_of
 from tvm_sparse.pruning.compensation.statistics import InputStatistics
 from tvm_sparse.pruning.compensation.swaps import ROUNDS, swapped
 from tvm_sparse.pruning.compensation.update import (
+    Scores,
     damped,
     damping_of,
     inverse_factor,
@@ -245,11 +246,25 @@ class _Decision:
         group = method.columns or 1
         self.width = math.ceil(COLUMNS / group) * group
 
-    def __call__(self, scores: Tensor, start: int, stop: int) -> Tensor:
+    def __call__(self, scores: Scores, start: int, stop: int) -> Tensor:
         """Return the mask of columns ``start`` to ``stop`` (see :data:`.update.Decide`)."""
+        if start and self.step_by_step and self.view.slices is None:
+            own = self._alone(scores(start, stop), self.alive[..., start:stop])
+            if own is not None:
+                return own
+        every = scores(0, len(self.view.places))
         if self.step_by_step:
-            self.propose(scores)
-        return self.whole(scores)[..., start:stop]
+            self.propose(every)
+        found = self.whole(every)
+        self.alive = self.view.alive(found)
+        return found[..., start:stop]
+
+    def _alone(self, scores: Tensor, alive: Tensor) -> Tensor | None:
+        """Return the mask of some columns, as :func:`.scores_of` has a method rank all of them."""
+        ranked = scores if self.method.gradients else scores.sqrt()
+        ranked = torch.where(alive, ranked.clamp(min=torch.finfo(torch.float32).tiny), 0)
+        mask = self.method.mask_of(ranked.flatten(0, 1).cpu().numpy())
+        return None if mask is None else torch.from_numpy(mask).to(alive).view_as(alive) & alive
 
     def whole(self, scores: Tensor) -> Tensor:
         """Return the mask that was decided on, like ``scores`` (parts, rows, columns)."""

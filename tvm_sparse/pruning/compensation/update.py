@@ -14,9 +14,12 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-Decide = Callable[[Tensor, int, int], Tensor]
+Scores = Callable[[int, int], Tensor]
+"""``scores(start, stop)`` returns those of the columns from ``start`` to ``stop``."""
+
+Decide = Callable[[Scores, int, int], Tensor]
 """``decide(scores, start, stop)`` returns the mask (bool) of the columns from ``start`` to
-``stop``, given the scores of all columns."""
+``stop``, given the scores of any columns."""
 
 FIRST = 1e30
 """Score of a weight that is kept already: above any other, and sums of its root stay finite."""
@@ -58,11 +61,16 @@ def sweep(weight: Tensor, factor: Tensor, width: int, decide: Decide) -> tuple[T
     """
     weight, columns = weight.clone(), weight.shape[-1]
     scale = factor.diagonal(dim1=-2, dim2=-1)[:, None]
-    mask = torch.zeros_like(weight, dtype=torch.bool)
+    mask, settled = torch.zeros_like(weight, dtype=torch.bool), 0
+
+    def scores(first: int, last: int) -> Tensor:
+        here, count = slice(first, last), max(settled - first, 0)
+        found = (weight[..., here] / scale[..., here]).square()
+        found[..., :count] = mask[..., here][..., :count].to(found) * FIRST
+        return found
+
     for start in range(0, columns, width):
-        stop = min(start + width, columns)
-        scores = (weight / scale).square()
-        scores[..., :start] = mask[..., :start].to(scores) * FIRST
+        settled, stop = start, min(start + width, columns)
         mask[..., start:stop] = decide(scores, start, stop)
         errors = torch.zeros_like(weight[..., start:stop])
         for column in range(start, stop):

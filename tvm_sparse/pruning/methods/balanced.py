@@ -12,6 +12,7 @@ import numpy as np
 from tvm_sparse.errors import InputError
 from tvm_sparse.machine.vector import BANK, LANES
 from tvm_sparse.patterns.balanced import Balanced
+from tvm_sparse.patterns.base import Array, Mask
 from tvm_sparse.patterns.exchange import Exchange
 from tvm_sparse.patterns.lowering import raise_
 from tvm_sparse.patterns.ranking import kept_count
@@ -71,6 +72,13 @@ class BalancedPruning(MatrixMethod):
     def columns(self) -> int:
         """A bank is decided at once."""
         return self.bank
+
+    def mask_of(self, scores: Array) -> Mask | None:
+        """Banks depend on each other only where layers reach the target together."""
+        if not self.local:
+            return None
+        pattern = Balanced(self.bank, kept_count(self.bank, self.sparsity, "balanced pruning"))
+        return pattern.project(shared_scores(scores, self.share))
 
     def exchange(self, columns: int) -> Exchange:
         """Weights of a bank change places, together in rows that share them."""

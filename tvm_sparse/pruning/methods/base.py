@@ -12,6 +12,7 @@ import numpy.typing as npt
 from torch import nn
 
 from tvm_sparse.errors import InputError
+from tvm_sparse.patterns.base import Array, Mask
 from tvm_sparse.patterns.exchange import Exchange
 from tvm_sparse.patterns.lowering import ORDERS, lower
 from tvm_sparse.pruning.layers import MATRIX, PrunableLayer, Selection, select
@@ -54,6 +55,14 @@ class Method(ABC):
         """How many neighbouring columns of a matrix are decided together, from left to right.
 
         ``None``: only the whole mask can be decided.
+        """
+        return None
+
+    def mask_of(self, scores: Array) -> Mask | None:
+        """Return the mask of some of a matrix's columns by their ``scores`` (rows, cols) alone.
+
+        ``cols`` is a multiple of :attr:`columns`, but for the last ones of the matrix. ``None``:
+        the mask depends on other columns, too.
         """
         return None
 
