@@ -242,6 +242,7 @@ class _Decision:
     ) -> None:
         self.method, self.view, self.selection = method, view, selection
         self.proposal = given
+        self.alive: Tensor  # what no earlier pruning took, once the first columns are decided
         self.step_by_step = given is None and method.columns is not None
         group = method.columns or 1
         self.width = math.ceil(COLUMNS / group) * group
