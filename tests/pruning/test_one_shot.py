@@ -1,6 +1,7 @@
 """One-shot pruning: patterns hold, outputs stay nearer than by magnitude, runs resume."""
 
 import copy
+from dataclasses import replace
 
 import pytest
 import torch
@@ -90,6 +91,30 @@ def test_swaps_bring_outputs_nearer(method):
     moved = found[12][1].note.startswith("Swaps moved ")
     assert moved == (found[12][0] < found[0][0])
     assert moved or isinstance(method, PatternPruning)  # few blocks: the first choice stays
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        BalancedPruning(0.75),
+        BalancedPruning(0.5, share=2),
+        BalancedPruning(0.5, criterion="taylor"),
+    ],
+    ids=lambda m: m.describe(),
+)
+def test_banks_ranked_alone_are_those_ranked_with_all_others(method, monkeypatch):
+    def pruned():
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Conv2d(24, 32, 3), nn.ReLU(), nn.Flatten(), nn.Linear(512, 40))
+        data = torch.randn(64, 24, 6, 6)
+        for step in (replace(method, sparsity=0.25), method):  # what is gone already stays so
+            one_shot(model, [data], step, swaps=0).squash_mask()
+        return model.state_dict()
+
+    found = pruned()
+    monkeypatch.setattr(BalancedPruning, "mask_of", lambda self, scores: None)
+    for name, value in pruned().items():
+        assert torch.equal(value, found[name])
 
 
 def test_masks_have_the_pattern():
