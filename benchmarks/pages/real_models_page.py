@@ -113,9 +113,9 @@ def page(found: Mapping[str, Any]) -> str:
         "`python -m benchmarks.real_models` writes. Packages are fetched from the index, and",
         "inputs with known labels are made: rendered lines, tones, vowels, installed files.",
         "Each file is compiled as it was published, with its open extents. Its weights are",
-        "pruned in one pass over 4 to 32 inputs (`ts.prune.onnx`), and put into int8 by",
-        "`ts.quantize_onnx`. The other runtimes run the published file, or the same int8 file.",
-        "They do not gain from zeros.",
+        "pruned in one pass over 4 to 32 inputs (`ts.prune.onnx`), by the same sparsity or by that",
+        "of a plan for a speed (`ts.plan`), and put into int8 by `ts.quantize_onnx`. The other",
+        "runtimes run the published file, or the same int8 file. They do not gain from zeros.",
         "",
         f"One input a call, one thread, in turns, medians; onnxruntime "
         f"{versions.get('onnxruntime', '')}, OpenVINO {versions.get('openvino', '')}.",
