@@ -18,18 +18,22 @@ from tvm_sparse.onnx_files.operators import (
     Place,
     places_of,
 )
-from tvm_sparse.onnx_files.origins import origin, stored_behind
+from tvm_sparse.onnx_files.origins import origin, stored_behind, types_behind
 from tvm_sparse.onnx_files.scopes import Scope, Stored, read_scopes
 
 
 @dataclass(frozen=True, eq=False)
 class Use:
-    """A node that multiplies by a weight; ``inner`` ones belong to a graph inside of a node."""
+    """A node that multiplies by a weight; ``inner`` ones belong to a graph inside of a node.
+
+    ``types`` are those that the weight is cast to before.
+    """
 
     node: Any
     place: Place
     layout: Layout
     inner: bool
+    types: frozenset[int] = frozenset()
 
     @property
     def reads(self) -> str:
@@ -85,7 +89,8 @@ def find_layers(document: Document) -> Found:
             left[label(node)] = reason
         for place, home, stored, layout in _read_by(scope, node, left):
             weight = weights.setdefault(id(stored), _Weight(home, stored))
-            weight.uses.append(Use(node, place, layout, scope.parent is not None))
+            types = frozenset(types_behind(scope, node.input[place.position]))
+            weight.uses.append(Use(node, place, layout, scope.parent is not None, types))
     layers: list[OnnxLayer] = []
     for weight in weights.values():
         reason = next(_reasons(weight), "")

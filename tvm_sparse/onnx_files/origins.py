@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tvm_sparse.onnx_files.operators import attributes
-from tvm_sparse.onnx_files.scopes import Scope, Stored
+from tvm_sparse.onnx_files.scopes import MOVING, Scope, Stored
 
 
 def stored_behind(scope: Scope, name: str) -> tuple[Scope, Stored, bool] | None:
@@ -24,6 +24,19 @@ def stored_behind(scope: Scope, name: str) -> tuple[Scope, Stored, bool] | None:
         name = maker.input[0]
         home = home.home(name)
     return None
+
+
+def types_behind(scope: Scope, name: str) -> set[int]:
+    """Return the types that casts give to the stored tensors that the value ``name`` is."""
+    found, waiting = set[int](), [name]
+    while waiting:
+        read = waiting.pop()
+        home = scope.home(read) if read else None
+        maker = home.makers.get(read) if home else None
+        if maker is not None and maker.op_type in MOVING:
+            found.update([attributes(maker)["to"]] if maker.op_type == "Cast" else [])
+            waiting += maker.input
+    return found
 
 
 def origin(scope: Scope, name: str) -> Any | None:

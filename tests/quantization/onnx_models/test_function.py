@@ -218,3 +218,14 @@ def test_a_file_whose_weights_are_inputs_too(small, batches, activations, tmp_pa
     wanted, found = run(small, batches[0]), run(path, batches[0])
     assert 0 < error(found, wanted) < 0.05
     assert ts.compile(path, config=CONFIG)(batches[0]).shape == wanted.shape
+
+
+@pytest.mark.parametrize("options", [{}, {"activations": "dynamic"}, {"tolerance": 0.5}])
+def test_a_weight_that_is_cast_before_it_is_read_stays_float(options, tmp_path):
+    half = onnx.TensorProto.FLOAT16
+    casts = [node("Cast", "w", "wh", to=half), node("Cast", "x", "xh", to=half)]
+    nodes = [*casts, node("MatMul", "xh wh", "y")]
+    model = graph(nodes, {"x": (4, 32)}, ["y"], {"w": WEIGHT})
+    result = ts.quantize_onnx(model, [X], output=tmp_path / "q.onnx", **options)
+    assert result.left_float == {"w": "its weight is cast to another type"}
+    onnxruntime.InferenceSession(tmp_path / "q.onnx")

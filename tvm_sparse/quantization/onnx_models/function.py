@@ -137,6 +137,8 @@ def _reasons(layer: OnnxLayer, ignore: Sequence[str]) -> Iterator[str]:
         yield "is inside of a branch or loop"
     if layer.stored.tensor.data_type != TensorProto.FLOAT:
         yield "its weight is not float32"
+    if any(use.types - {TensorProto.FLOAT} for use in layer.uses):
+        yield "its weight is cast to another type"
     if any(use.node.op_type not in ("Conv", "Gemm", "MatMul") for use in layer.uses):
         yield f"an operator of onnxruntime, {layer.uses[0].node.op_type}"
 
