@@ -29,10 +29,7 @@ def exact(file: Path, feed: Mapping[str, np.ndarray]) -> list[np.ndarray]:
     from onnx.reference import ReferenceEvaluator
 
     model = onnx.load(file)
-    for tensor in _tensors(model):
-        if tensor.data_type == onnx.TensorProto.FLOAT:
-            wide = numpy_helper.to_array(tensor).astype(np.float64)
-            tensor.CopyFrom(numpy_helper.from_array(wide, tensor.name))
+    _widen(model.graph)
     for domain in model.opset_import:
         if domain.domain == "":
             domain.version = max(domain.version, OPSET)
@@ -41,9 +38,18 @@ def exact(file: Path, feed: Mapping[str, np.ndarray]) -> list[np.ndarray]:
     return found
 
 
-def _tensors(model: onnx.ModelProto) -> list[onnx.TensorProto]:
-    held = [a.t for node in model.graph.node for a in node.attribute if a.HasField("t")]
-    return [*model.graph.initializer, *held]
+def _widen(graph: onnx.GraphProto) -> None:
+    """Make doubles of the floats that ``graph`` holds, and of those it makes; inner graphs, too."""
+    given = [attribute for node in graph.node for attribute in node.attribute]
+    for tensor in [*graph.initializer, *(a.t for a in given if a.HasField("t"))]:
+        if tensor.data_type == onnx.TensorProto.FLOAT:
+            wide = numpy_helper.to_array(tensor).astype(np.float64)
+            tensor.CopyFrom(numpy_helper.from_array(wide, tensor.name))
+    for attribute in given:
+        if attribute.name in ("to", "dtype") and attribute.i == onnx.TensorProto.FLOAT:
+            attribute.i = onnx.TensorProto.DOUBLE
+        if attribute.HasField("g"):
+            _widen(attribute.g)
 
 
 def distance(found: Arrays, wanted: Arrays) -> float:

@@ -14,6 +14,7 @@ from tvm_sparse.frontends.modules.asked_sizes import exported_at_sizes
 from tvm_sparse.frontends.modules.needed_conditions import needed
 from tvm_sparse.frontends.modules.open_axes import Call, inputs_of, open_axes
 from tvm_sparse.frontends.modules.other_examples import answering_otherwise, examples_of
+from tvm_sparse.frontends.modules.tensor_lengths import TensorLengths
 from tvm_sparse.frontends.modules.untraced import not_traced, suggests_multiples
 from tvm_sparse.frontends.modules.whole_quotients import WholeQuotients
 from tvm_sparse.frontends.program.asked_conditions import AskedConditions, Condition
@@ -42,7 +43,7 @@ def exported_anew(module: nn.Module, call: Call, shapes: Any, error: Exception) 
     """
     found: list[Exported] = []
     for example in _examples(module, call, shapes, found):
-        with OneDivision(), WholeQuotients(), AskedConditions() as asked:
+        with OneDivision(), WholeQuotients(), TensorLengths(), AskedConditions() as asked:
             program = exported_at_sizes(module, example, shapes, asked)
         if program is not None:
             found.append((program, needed(module, program, example, asked.found)))

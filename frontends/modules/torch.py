@@ -22,6 +22,7 @@ from tvm_sparse.frontends.modules.huggingface import register_caches
 from tvm_sparse.frontends.modules.needed_conditions import needed, refuse_numbers
 from tvm_sparse.frontends.modules.open_axes import Call
 from tvm_sparse.frontends.modules.plain_module import plain_module
+from tvm_sparse.frontends.modules.tensor_lengths import TensorLengths
 from tvm_sparse.frontends.modules.whole_quotients import WholeQuotients
 from tvm_sparse.frontends.modules.widened import widened
 from tvm_sparse.frontends.program.asked_conditions import CONDITIONS, AskedConditions
@@ -98,7 +99,7 @@ def exported(module: nn.Module, call: Call, shapes: Any) -> torch.export.Exporte
     call = widened(module, told_apart(module, call), shapes)
     with TensorPlaces(), OpenForms():
         try:
-            with OneDivision(), WholeQuotients(), AskedConditions() as asked:
+            with OneDivision(), WholeQuotients(), TensorLengths(), AskedConditions() as asked:
                 found = torch.export.export(module, *call, dynamic_shapes=shapes)
             _open_from_one(found, shapes)
         except SparseError:
