@@ -15,6 +15,7 @@ from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.value_ranges import ValueRanges
 
 from tvm_sparse.errors import InputError
+from tvm_sparse.frontends.modules.kept_state import kept_state
 from tvm_sparse.frontends.modules.open_axes import Call, inputs_of, open_axes
 from tvm_sparse.frontends.modules.untraced import failure_of
 from tvm_sparse.frontends.program.asked_conditions import AskedConditions, Condition
@@ -142,7 +143,7 @@ def _refuse_raised(module: nn.Module, dims: Mapping[Any, Any], least: Mapping[An
 
 def _automatic(module: nn.Module, call: Call, shapes: Any, mode: Any) -> Any:
     """Return what PyTorch exports while ``mode`` is entered, None where it refuses."""
-    with layouts_undecided(), mode:
+    with layouts_undecided(), mode, kept_state(module):
         try:
             return torch.export.export(module, *call, dynamic_shapes=shapes)
         except Exception:
@@ -210,7 +211,9 @@ def _same(
         ]
         args, named = tree.unflatten(inputs)
         try:
-            wanted, found = module(*args, **named), _run(traced, values, (args, named))
+            with kept_state(module):
+                wanted = module(*args, **named)
+            found = _run(traced, values, (args, named))
             torch.testing.assert_close(found, wanted, rtol=1e-3, atol=1e-4, equal_nan=True)
         except Exception:
             return False

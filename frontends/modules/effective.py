@@ -36,7 +36,8 @@ def all_tensors(module: nn.Module) -> Iterator[torch.Tensor]:
     yield from module.buffers()
     for part in module.modules():
         for value in vars(part).values():
-            items = value if isinstance(value, (list, tuple)) else [value]
+            held = value.values() if isinstance(value, dict) else value
+            items = held if isinstance(value, dict | list | tuple) else [value]
             yield from (item for item in items if isinstance(item, torch.Tensor))
 
 

@@ -11,6 +11,7 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 from tvm_sparse.errors import InputError
+from tvm_sparse.frontends.modules.kept_state import kept_state
 from tvm_sparse.frontends.modules.open_axes import Call, inputs_of
 from tvm_sparse.frontends.program.asked_conditions import Condition
 from tvm_sparse.frontends.program.conditions import failing
@@ -18,7 +19,8 @@ from tvm_sparse.frontends.program.decided_extents import size_of
 from tvm_sparse.frontends.program.ones import Shapes, traced_at
 
 _ROWS = 3
-"""Sizes at which a condition does not hold that the model is run at."""
+"""Sizes at which a condition does not hold that the model is run at: the least ones, and the least
+that are larger than the example. A table of the example's length has what smaller sizes read."""
 
 _MOST = 1 << 24
 """Elements of the inputs that the model is still run with."""
@@ -70,8 +72,11 @@ def _axes_of(program: torch.export.ExportedProgram, condition: Condition) -> str
 
 
 def _matters(module: nn.Module, program: Any, call: Call, condition: Condition) -> bool:
-    rows = [*itertools.islice(failing(condition, program.range_constraints), _ROWS)]
-    return not all(_same(module, program, call, traced_at(program) | row) for row in rows)
+    rows, example = failing(condition, program.range_constraints), traced_at(program)
+    size = sum(example.get(symbol, 1) for symbol in condition.symbols)
+    least = [*itertools.islice(rows, _ROWS)]
+    larger = itertools.islice((row for row in rows if sum(row.values()) > size), _ROWS)
+    return not all(_same(module, program, call, example | row) for row in (*least, *larger))
 
 
 def _same(module: nn.Module, program: Any, call: Call, sizes: Mapping[Any, int]) -> bool:
@@ -86,7 +91,8 @@ def _same(module: nn.Module, program: Any, call: Call, sizes: Mapping[Any, int])
         traced = program.module(check_guards=False)
         given = pytree.tree_leaves((args, named))
         found = Shapes(traced, sizes).run(*given, enable_io_processing=False)
-        wanted = module(*args, **named)
+        with kept_state(module):
+            wanted = module(*args, **named)
         torch.testing.assert_close(
             pytree.tree_leaves(traced.graph.process_outputs(found)),
             pytree.tree_leaves(wanted),

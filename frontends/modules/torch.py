@@ -19,6 +19,7 @@ from tvm_sparse.frontends.modules.dynamic_shapes import checked
 from tvm_sparse.frontends.modules.effective import inference_copy
 from tvm_sparse.frontends.modules.exported_anew import exported_anew
 from tvm_sparse.frontends.modules.huggingface import register_caches
+from tvm_sparse.frontends.modules.kept_state import kept_state
 from tvm_sparse.frontends.modules.needed_conditions import needed, refuse_numbers
 from tvm_sparse.frontends.modules.open_axes import Call
 from tvm_sparse.frontends.modules.plain_module import plain_module
@@ -100,7 +101,8 @@ def exported(module: nn.Module, call: Call, shapes: Any) -> torch.export.Exporte
     with TensorPlaces(), OpenForms():
         try:
             with OneDivision(), WholeQuotients(), TensorLengths(), AskedConditions() as asked:
-                found = torch.export.export(module, *call, dynamic_shapes=shapes)
+                with kept_state(module):
+                    found = torch.export.export(module, *call, dynamic_shapes=shapes)
             _open_from_one(found, shapes)
         except SparseError:
             raise

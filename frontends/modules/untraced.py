@@ -17,6 +17,7 @@ from torch.utils import _pytree as pytree
 from tvm_sparse.base.words import aside, said
 from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.example_inputs import WHERE
+from tvm_sparse.frontends.modules.effective import all_tensors
 from tvm_sparse.frontends.modules.open_axes import Call
 from tvm_sparse.frontends.program.operator_names import operator_name
 
@@ -173,7 +174,8 @@ def failure_of(module: nn.Module, call: Call) -> Exception | None:
     try:
         args, kwargs = pytree.tree_map_only(torch.Tensor, torch.clone, call)
         with torch.enable_grad():  # whoever computes gradients is told of that
-            copy.deepcopy(module)(*args, **kwargs)
+            kept = {id(t): t.detach() for t in all_tensors(module) if not t.is_leaf}
+            copy.deepcopy(module, kept)(*args, **kwargs)  # as it is, PyTorch copies no such tensor
     except Exception as error:
         return error
     return None
