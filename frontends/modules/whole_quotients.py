@@ -11,6 +11,9 @@ from torch.fx.experimental.sym_node import SymNode
 _MOST = 1 << 20
 """Largest divisor. With it a real number of 64 bits holds every product exactly."""
 
+_MOST_ADDED = 1 << 12
+"""Largest divisor of a sum, below 2^40: its rest is larger than what rounding it again changes."""
+
 
 @dataclass(frozen=True)
 class _Quotient:
@@ -30,10 +33,12 @@ class WholeQuotients:
 
     before: ``math.ceil(h / 2)`` --> after: ``-(-h // 2)``
     before: ``math.floor(h * 0.375)`` --> after: ``3 * h // 8``
+    before: ``math.ceil((h - 7) / 5 + 1)`` --> after: ``-(-(h - 2) // 5)``
 
     The result is the same: the quotient is rounded once, and the nearest real number is no whole
-    one where it is none. What is rounded more often stays: eager computes it otherwise. PyTorch
-    knows no bounds of rounded real numbers, and simplifies forms with them for minutes.
+    one where it is none, nor with a whole number added. What is rounded more often stays: eager
+    computes it otherwise. PyTorch knows no bounds of rounded real numbers, and simplifies forms
+    with them for minutes.
     """
 
     def __enter__(self) -> WholeQuotients:
@@ -100,9 +105,39 @@ def _multiplied(node: SymNode, by: SymNode) -> _Quotient | None:
     quotient, number = (_exact(by), _number(node)) if number is None else (_exact(node), number)
     if quotient is None or number is None or number[1] > _MOST:
         return None
-    over, (factor, under) = quotient.over, number
-    over = over if factor == 1 else over.mul(over.wrap_int(factor))
-    return _Quotient(over, quotient.under * under)
+    factor, under = number
+    return _Quotient(_times(quotient.over, factor), quotient.under * under)
+
+
+def _combined(operator: str) -> Any:
+    """Return of what a sum or difference is the quotient: one of its parts is a whole number."""
+
+    def quotient(node: SymNode, by: SymNode) -> _Quotient | None:
+        one, other = _summand(node), _summand(by)
+        if (node.is_int() and by.is_int()) or one is None or other is None:
+            return None
+        under = one.under * other.under
+        if 1 not in (one.under, other.under) or under > _MOST_ADDED:
+            return None
+        over, summand = _times(one.over, other.under), _times(other.over, one.under)
+        return _Quotient(getattr(over, operator)(summand), under)
+
+    return quotient
+
+
+def _summand(node: SymNode) -> _Quotient | None:
+    """Return ``node`` as a quotient, which may be rounded, if it is one or a whole number."""
+    found: _Quotient | None = getattr(node, "quotient", None)
+    if found is not None or node.is_int():
+        return found or _Quotient(node, 1)
+    number = _number(node)
+    if number is None or number[1] != 1:
+        return None
+    return _Quotient(node.wrap_int(number[0]), 1)
+
+
+def _times(node: SymNode, factor: int) -> SymNode:
+    return node if factor == 1 else node.mul(node.wrap_int(factor))
 
 
 def _down(x: _Quotient) -> SymNode:
@@ -119,6 +154,8 @@ _REAL = {
     "float_truediv": _divided,
     "truediv": _divided,
     "mul": _multiplied,
+    "add": _combined("add"),
+    "sub": _combined("sub"),
 }
 """By the operator of PyTorch's symbols: of what its result is the quotient, if of anything."""
 

@@ -23,6 +23,11 @@ USES = {
     "three eighths": lambda n: math.ceil(n * 0.375),
     "a factor in front": lambda n: math.floor(1.5 * n),
     "a factor, then a fifth": lambda n: math.ceil(n * 0.5 / 5),
+    "frames, up": lambda n: math.ceil((n - 3) / 5 + 1),
+    "frames, less one": lambda n: math.ceil(n / 7 - 1) + 2,
+    "in front of it": lambda n: math.floor(2 + n / 3),
+    "from a number": lambda n: math.ceil(50 - n / 3),
+    "with an extent": lambda n: math.ceil(n / 3 + n),
     "a float over a float": lambda n: math.ceil(float(4) * n / 8.0),
 }
 
@@ -82,6 +87,24 @@ def test_forms_have_the_value_that_python_computes(extent, factor, bits, divisor
     form, symbol = _traced(use, 3)
     assert int(form.subs(symbol, extent)) == use(extent)
     assert "IntTrueDiv" not in str(form)
+
+
+@settings(max_examples=15)
+@given(
+    extent=st.integers(3, 2**40),
+    divisor=st.integers(1, 4096),
+    number=st.integers(-(2**20), 2**20),
+    rounded=st.sampled_from([math.floor, math.ceil]),
+)
+def test_sums_with_whole_numbers_have_the_value_too(extent, divisor, number, rounded):
+    for use in (
+        lambda n: rounded((n - 3) / divisor + number),
+        lambda n: rounded(number - n / divisor),
+        lambda n: rounded(n / divisor + n),
+    ):
+        form, symbol = _traced(use, 3)
+        assert int(form.subs(symbol, extent)) == use(extent)
+        assert "IntTrueDiv" not in str(form)
 
 
 @pytest.mark.parametrize("use", [lambda n: math.ceil(n / 3 * 3), lambda n: math.ceil(n * 0.7)])
