@@ -74,6 +74,7 @@ def exported_at_sizes(
     slices = CopiedSlices()
     program = _automatic(module, call, automatic, slices)
     if program is not None and slices.has_copied and _writes(program):  # perhaps into a copy
+        asked.forget()
         program = _automatic(module, call, automatic, contextlib.nullcontext())
     if program is None:
         return None

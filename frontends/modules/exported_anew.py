@@ -11,6 +11,7 @@ from torch.utils._sympy.numbers import int_oo
 
 from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.modules.asked_sizes import exported_at_sizes
+from tvm_sparse.frontends.modules.kept_state import kept_state
 from tvm_sparse.frontends.modules.needed_conditions import needed
 from tvm_sparse.frontends.modules.open_axes import Call, inputs_of, open_axes
 from tvm_sparse.frontends.modules.other_examples import answering_otherwise, examples_of
@@ -59,14 +60,42 @@ def exported_anew(module: nn.Module, call: Call, shapes: Any, error: Exception) 
     return program, conditions
 
 
+def answered_otherwise(module: nn.Module, call: Call, shapes: Any, exported: Exported) -> Exported:
+    """Return ``exported``, or what other examples give if its conditions leave out sizes.
+
+    A module that keeps a table of its last length reads that one if the example is as long.
+    """
+    program, conditions = exported
+    if not bounded(program, conditions)[1]:
+        return exported
+    found = [exported]
+    for example in _otherwise(module, call, exported):
+        try:
+            with OneDivision(), WholeQuotients(), TensorLengths(), AskedConditions() as asked:
+                with kept_state(module):
+                    program = torch.export.export(module, *example, dynamic_shapes=shapes)
+        except Exception:  # of PyTorch: what it does not take is not taken
+            continue
+        if not needed(module, program, example, asked.numbers):
+            found.append((program, needed(module, program, example, asked.found)))
+        if not found[-1][1]:
+            break
+    return min(found, key=lambda one: len(one[1]))
+
+
 def _examples(
     module: nn.Module, call: Call, shapes: Any, found: Sequence[Exported]
 ) -> Iterator[Call]:
     """Yield examples of other sizes, at last those that answer otherwise what ``found`` asks."""
     yield from examples_of(module, call, shapes)
-    for program, conditions in found[:1]:
-        for condition in conditions[:_ANSWERED]:
-            yield from answering_otherwise(module, program, call, condition)
+    for first in found[:1]:
+        yield from _otherwise(module, call, first)
+
+
+def _otherwise(module: nn.Module, call: Call, exported: Exported) -> Iterator[Call]:
+    program, conditions = exported
+    for condition in conditions[:_ANSWERED]:
+        yield from answering_otherwise(module, program, call, condition)
 
 
 def _refuse_narrowed(

@@ -16,7 +16,7 @@ def kept_state(module: nn.Module) -> Iterator[None]:
     Models keep tables of positions for the next call of the same length. A trace would read what
     another one has kept: extents of its own, or a table of the length at which the model last ran.
     """
-    held = [vars(part) for part in module.modules()]
+    held: list[Any] = [vars(part) for part in module.modules()]
     held += [v for own in held for v in own.values() if isinstance(v, dict | list)]
     before = [(one, one.copy()) for one in held]
     try:

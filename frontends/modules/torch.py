@@ -17,7 +17,7 @@ from tvm_sparse.frontends.example_inputs import Examples, arguments, bound, told
 from tvm_sparse.frontends.model import Model
 from tvm_sparse.frontends.modules.dynamic_shapes import checked
 from tvm_sparse.frontends.modules.effective import inference_copy
-from tvm_sparse.frontends.modules.exported_anew import exported_anew
+from tvm_sparse.frontends.modules.exported_anew import answered_otherwise, exported_anew
 from tvm_sparse.frontends.modules.huggingface import register_caches
 from tvm_sparse.frontends.modules.kept_state import kept_state
 from tvm_sparse.frontends.modules.needed_conditions import needed, refuse_numbers
@@ -111,6 +111,7 @@ def exported(module: nn.Module, call: Call, shapes: Any) -> torch.export.Exporte
         else:
             refuse_numbers(module, found, needed(module, found, call, asked.numbers))
             conditions = needed(module, found, call, asked.found)
+            found, conditions = answered_otherwise(module, call, shapes, (found, conditions))
     found.graph_module.meta[CONDITIONS] = conditions
     return found
 

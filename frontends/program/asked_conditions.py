@@ -98,6 +98,12 @@ class AskedConditions:
         SymNode.guard_bool = self._original  # type: ignore[method-assign]
         SymNode.guard_int = self._original_int  # type: ignore[method-assign]
 
+    def forget(self) -> None:
+        """Leave out what was asked so far: of a trace that is not taken."""
+        self._found.clear()
+        self._numbers.clear()
+        self.guards.clear()
+
     def _note(self, node: SymNode, result: bool, guards: Iterable[Any]) -> None:
         expression: Any = node.expr
         if not _is_of_extents(expression):

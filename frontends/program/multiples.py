@@ -121,9 +121,21 @@ def within(extent: Any, bounds: Mapping[str, tuple[int, int | None]]) -> Any:
     span = known.const_int_bound(extent)
     if span.min_value == span.max_value:
         return tirx.IntImm("int64", span.min_value)
+    extent = _decided(extent, known)
     simple = known.simplify(extent)
     fewer = len(undefined_vars(simple)) < len(symbols)
     return simple if fewer or isinstance(simple, tirx.Var) else extent
+
+
+def _decided(extent: Any, known: Analyzer) -> Any:
+    """Return the part of an extreme that it is for all sizes, in the form that the part has."""
+    if not isinstance(extent, tirx.Max | tirx.Min):
+        return extent
+    parts = (extent.a, extent.b) if isinstance(extent, tirx.Max) else (extent.b, extent.a)
+    large, small = parts
+    if known.can_prove(large >= small):
+        return extent.a
+    return extent.b if known.can_prove(small >= large) else extent
 
 
 def noted(main: relax.Function) -> dict[str, tuple[str, int, int]]:

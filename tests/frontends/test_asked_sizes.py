@@ -11,6 +11,7 @@ from torch.export import Dim
 
 import tvm_sparse as ts
 from tests.modules import Apply
+from tvm_sparse.frontends.program.asked_conditions import AskedConditions
 from tvm_sparse_runtime import TensorError
 from tvm_sparse_runtime.errors import SparseRuntimeError
 
@@ -57,6 +58,9 @@ FORMS = {
         *x.split([x.shape[1] // 2, x.shape[1] - x.shape[1] // 2], 1),
         x[:, -8:] + 1,
     ),
+    "reflected": lambda x: F.pad(x.mT, (1, x.shape[1] // 3), mode="reflect"),
+    "reflected rows": lambda x: F.pad(x[:, None], (1, 0, x.shape[1] // 3, 1), mode="reflect") * 2,
+    "replicated": lambda x: F.pad(x.mT, (x.shape[1] // 2, -x.shape[1] % 4), mode="replicate"),
     "wavelets": lambda x: haar(x[:, : x.shape[1] // 2 * 2]),
     "rows of some": lambda x: (
         F.linear(x[:, : x.shape[1] // 2 * 2].reshape(x.shape[0], -1, 2, x.shape[2]), x[0, :1]),
@@ -345,3 +349,25 @@ def test_pieces_of_one_element_are_not_tried_at_large_sizes():
 
     ts.load(Apply(pieces), (torch.rand(6, 4),), dynamic_shapes=({0: Dim("n")},))
     assert 0 < max(tried) < 5000
+
+
+def test_what_a_trace_asked_that_is_not_taken_is_forgotten():
+    def shifted(x, y):
+        kept = x.clone()
+        kept[:, : x.shape[1] // 2] += 1  # a slice that is written: traced twice
+        rows = torch.cat([kept, y], 2)
+        return rows.reshape(y.shape[0] * x.shape[1], -1), kept
+
+    n, m = Dim("n", min=2, max=9), Dim("m", min=2, max=40)
+    model, shapes = Pairs(shifted), ({0: n, 1: m}, {0: n, 1: m})
+    x, y = torch.randn(2, 7, 4), torch.randn(2, 7, 4)
+    library = ts.compile(model, (x, y), dynamic_shapes=shapes, config=CONFIG)
+    for sizes in ((2, 7), (3, 4), (9, 31)):
+        x, y = torch.randn(*sizes, 4), torch.randn(*sizes, 4)
+        torch.testing.assert_close(library(x, y), model(x, y))
+    half = Apply(lambda x: x[:2] if x.shape[0] > 4 else x)
+    with AskedConditions() as asked:
+        torch.export.export(half, (x.mT,), dynamic_shapes=({0: Dim.AUTO},))
+        assert asked.found
+        asked.forget()
+    assert not asked.found and not asked.guards

@@ -19,6 +19,7 @@ class Rotary(nn.Module):
         self.length, self.table, self.other = None, None, {}
         self.steps = nn.Parameter(torch.rand(8))
         self.rows = nn.Linear(16, 16)
+        self.cut = True
 
     def positions(self, x):
         length = x.shape[1]
@@ -31,7 +32,8 @@ class Rotary(nn.Module):
         return self.table
 
     def forward(self, x):
-        return self.rows(x * self.positions(x)[: x.shape[1]])
+        table = self.positions(x)
+        return self.rows(x * (table[: x.shape[1]] if self.cut else table))
 
 
 class Framed(nn.Module):
@@ -59,6 +61,17 @@ def test_a_table_of_another_length_is_not_read(framed, called):
     library = ts.compile(model, (rows(9),), dynamic_shapes=({1: dim},))
     for length in (4, 9, 10, 30):
         x = rows(length)
+        torch.testing.assert_close(library(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+def test_nor_where_lengths_are_multiples():
+    model = Framed().eval()
+    model.rotary.cut = False
+    model(torch.randn(2, 50))
+    shapes = ({1: 10 * Dim("n", min=2, max=20)},)
+    library = ts.compile(model, (torch.randn(2, 50),), dynamic_shapes=shapes)
+    for length in (20, 50, 60, 200):
+        x = torch.randn(2, length)
         torch.testing.assert_close(library(x), model(x), rtol=1e-4, atol=1e-5)
 
 

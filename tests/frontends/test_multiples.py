@@ -8,9 +8,11 @@ import torch
 from torch import nn
 from torch.export import Dim
 from torch.nn import functional as F
+from tvm import tirx
 
 import tvm_sparse as ts
 import tvm_sparse_runtime
+from tvm_sparse.frontends.program.multiples import within
 from tvm_sparse_runtime.errors import TensorError
 
 QUICK = ts.Config(measure=False)
@@ -141,3 +143,13 @@ def test_an_extent_that_is_one_between_the_bounds_is_one(pooled):
         torch.testing.assert_close(library(x), model(x), rtol=1e-4, atol=1e-5)
     with pytest.raises(TensorError):
         library(torch.rand(1, 3, 32, 5))
+
+
+def test_an_extreme_is_the_part_that_it_always_is():
+    n, m = tirx.Var("n", "int64"), tirx.Var("m", "int64")
+    bounds = {"n": (2, 20), "m": (0, None)}
+    extent = n // 2 * 10 - 1
+    assert within(tirx.Max(extent, tirx.IntImm("int64", 0)), bounds).same_as(extent)
+    assert within(tirx.Min(extent + 90, extent), bounds).same_as(extent)
+    open_ = tirx.Max(n, m)
+    assert within(open_, bounds).same_as(open_)
