@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 import tvm_sparse as ts
@@ -72,6 +74,20 @@ class Across(nn.Module):
         return torch.softmax(x @ self.keys(y).transpose(1, 2) / 8, -1) @ y
 
 
+class Continued(nn.Module):
+    """A border by which planes become multiples of four, between what stands on both sides."""
+
+    def __init__(self, mode: str) -> None:
+        super().__init__()
+        self.mode, self.layer = mode, nn.Conv2d(16, 24, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return ``(batch, 24, …, …)``."""
+        height, width = x.shape[2:]
+        amounts = (2, 2 + -width % 4, 1, 1 + -height % 4)
+        return self.layer(F.pad(x, amounts, self.mode))
+
+
 @dataclass(frozen=True)
 class Operator:
     """A layer, the shapes of its inputs by the axis that is open, and what is known of it."""
@@ -114,6 +130,12 @@ OPERATORS = {
     "resized, nearest": Operator(lambda: nn.Upsample(scale_factor=2), PLANES, sums=True),
     "resized": Operator(lambda: nn.Upsample(scale_factor=2, mode="bilinear"), PLANES),
     "reflected": Operator(lambda: nn.ReflectionPad2d(2), PLANES, sums=True, least=3),
+    **{
+        f"to a multiple, {mode}": Operator(
+            functools.partial(Continued, mode), {"width": PLANES["width"]}, sums=True, least=least
+        )
+        for mode, least in (("constant", 1), ("reflect", 6), ("replicate", 1), ("circular", 5))
+    },
     "group norm": Operator(lambda: nn.GroupNorm(4, 16), PLANES),
     "layer norm": Operator(lambda: nn.LayerNorm(32), ROWS | TOKENS),
     "softmax": Operator(lambda: nn.Softmax(-1), ROWS | TOKENS),

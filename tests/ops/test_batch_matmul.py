@@ -103,6 +103,11 @@ def test_views_of_extents_that_few_samples_have_none_of(axes):
     assert view.sample().shape[1] > 1
 
 
+def test_an_extent_that_divides_by_a_part_of_another_one():
+    n, m = (tirx.Var(name, "int64") for name in "nm")
+    assert min(View((n, m // (n // 64), 4)).sample().shape) > 1
+
+
 def test_an_extent_that_is_always_one_is_no_reason_for_a_large_sample():
     n = tirx.Var("n", "int64")
     assert View((n, n // n, 4)).sample().shape[0] < 100

@@ -117,6 +117,8 @@ _PRIMES = (17, 19, 5, 3, 7)
 _ROUNDS = 16
 """So often a symbol is doubled until what is made of it is an extent."""
 
+_DIVISIONS = (tirx.FloorDiv, tirx.FloorMod)
+
 
 def _sizes(extents: Sequence[Any]) -> dict[Any, int]:
     """Return a size for each symbol with which no extent is one, or at least none is zero.
@@ -138,9 +140,13 @@ def _sizes(extents: Sequence[Any]) -> dict[Any, int]:
 
 
 def _value(extent: Any, sizes: Mapping[Any, int]) -> int:
-    """Return an extent with ``sizes`` in the place of symbols."""
+    """Return an extent with ``sizes`` in the place of symbols; zero where it divides by zero."""
     if isinstance(extent, int):
         return extent
+    divisors: list[Any] = []
+    tvm_ffi.structural_walk(extent, (_DIVISIONS, lambda division: divisors.append(division.b)))
+    if any(_value(divisor, sizes) == 0 for divisor in divisors):
+        return 0
     known = {var: tirx.const(n, str(var.ty.dtype)) for var, n in sizes.items()}
     value = tvm_ffi.structural_map(extent, (tirx.Var, lambda var: known.get(var, var)))
     return int(Analyzer().simplify(value))
