@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tvm import s_tir, tirx
 from tvm.target import Target
 
@@ -11,7 +13,8 @@ from tvm_sparse.ops.tensors.rows import PARTIAL, RESULT, STORED, TAIL, TOTALS
 from tvm_sparse.schedules import blocks as b
 from tvm_sparse.schedules.blocks import BlockRV, LoopRV
 from tvm_sparse.schedules.cpu import cores, simd
-from tvm_sparse.schedules.cpu.overlap_tiles import overlap
+from tvm_sparse.schedules.cpu.overlap_tiles import ENOUGH, OVERLAP, overlap
+from tvm_sparse.schedules.cpu.versions import versions
 from tvm_sparse.schedules.rule import ScheduleRule
 
 TOGETHER = 4
@@ -35,7 +38,21 @@ class RowsRule(ScheduleRule):
 
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
         """Schedule ``func`` if it holds a block marked as a partial row reduction."""
-        sch = s_tir.Schedule(func)
+        few = self._scheduled(s_tir.Schedule(func), target)
+        rows = None if few is None else _open_rows(func)
+        if rows is None:
+            return few
+
+        def made(func: tirx.PrimFunc, together: int) -> s_tir.Schedule:
+            return self._scheduled(s_tir.Schedule(func), target, together)
+
+        cases = [([(rows, TOGETHER)], lambda f: made(f, TOGETHER))]
+        return versions(func, cases, lambda f: made(f, 1))
+
+    def _scheduled(
+        self, sch: s_tir.Schedule, target: Target, open_rows: int = 1
+    ) -> s_tir.Schedule | None:
+        """Schedule a function; of an open number of rows, ``open_rows`` run side by side."""
         if b.marked(sch, (PARTIAL,)) is None:
             return None
         tails = [name for name in _names(sch) if name.endswith(TAIL)]
@@ -52,7 +69,7 @@ class RowsRule(ScheduleRule):
         if numbered:
             b.number_rows(sch, final)
         *lead, within = sch.get_loops(final)
-        whole = (b.extent(sch, lead[-1]) or 1) % TOGETHER == 0
+        whole = (b.extent(sch, lead[-1]) or open_rows) % TOGETHER == 0
         plain = numbered or (b.extent(sch, within) or SHORT + 1) > SHORT
         together = TOGETHER if whole and plain else 1
         last, _ = sch.split(lead[-1], [None, together])
@@ -62,6 +79,8 @@ class RowsRule(ScheduleRule):
             sch.compute_at(step, row, preserve_unit_loops=True)
         if cores.worthwhile(8 * b.flops(sch, final) * len(steps), target):
             sch.parallel(row)  # before reductions are split in two, which hides that rows are free
+        if open_rows > 1:
+            _overlap_rows(sch, [*steps, final])
         for step in (*steps, final):
             self._vectors(sch, step)
         for block in blocks[end:]:
@@ -89,6 +108,26 @@ class RowsRule(ScheduleRule):
             _, lane = sch.split(last, [None, LANES])
             overlap(sch, step)
             sch.vectorize(lane)
+
+
+def _open_rows(func: tirx.PrimFunc) -> Any | None:
+    """Return how many rows ``func`` has, if that is open and each is whole vectors."""
+    *_, rows, within = func.params[-1].shape
+    closed = isinstance(rows, tirx.IntImm) or not isinstance(within, tirx.IntImm)
+    return None if closed or int(within) % LANES or int(within) <= SHORT else rows
+
+
+def _overlap_rows(sch: s_tir.Schedule, steps: list[BlockRV]) -> None:
+    """Let the last rows that run side by side be rows of before, too: each begins with the input.
+
+    Only unrolled rows are seen as a tile.
+    """
+    for step in steps:
+        sch.annotate(step, OVERLAP, f"{RESULT}, {ENOUGH}")
+        sch.annotate(step, ENOUGH, True)
+        if OPERATOR not in sch.get(step).annotations and sch.get(step).name_hint not in TOTALS:
+            rows = [x for x in sch.get_loops(step)[1:] if b.extent(sch, x) == TOGETHER]
+            unroll(sch, rows[:1])
 
 
 def _whole_vectors(sch: s_tir.Schedule, step: BlockRV) -> BlockRV | None:

@@ -50,7 +50,7 @@ def test_either_axis_may_be_short(keep, monkeypatch):
     example = {"rows": 5, "columns": 21}
     case = OpenCase(model, [["rows", "columns", 32]], limits, example, exact=True)
     library = compiled(case)
-    assert axes and set(axes) == {2}
+    assert 2 in axes  # of the last layer; the rows of others are numbered over both axes
     for seed, (rows, columns) in enumerate(EXTENTS):
         (x,) = case.inputs({"rows": rows, "columns": columns}, seed)
         assert torch.equal(library(x), model(x)), (rows, columns)

@@ -25,6 +25,7 @@ from tvm_sparse.passes.finish.apart_in_memory import ApartInMemory
 from tvm_sparse.passes.finish.call_items import CallItems
 from tvm_sparse.passes.finish.call_parts import CallParts
 from tvm_sparse.passes.finish.free_inputs import FreeInputs
+from tvm_sparse.passes.finish.join_axes import JoinAxes
 from tvm_sparse.passes.finish.lift_weights import LiftWeights
 from tvm_sparse.passes.finish.order_extents import OrderExtents
 from tvm_sparse.passes.finish.plain_extents import PlainExtents
@@ -97,6 +98,7 @@ def _lower(chooser: Chooser) -> list[Any]:
         LowerPermutes(),
         *fused(DEFINITIONS, behind=[FewRoundings()]),
         PlainExtents(),
+        JoinAxes(),
         ShareFunctions(),
     ]
 
