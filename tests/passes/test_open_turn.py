@@ -48,6 +48,33 @@ def test_any_extents(name):
         assert torch.equal(library(x), module(x))
 
 
+def test_sums_are_turned_behind_what_adds_them():
+    """A sum of what comes first and a layer's result, for the next layer."""
+    torch.manual_seed(0)
+    layers = nn.Conv2d(20, 20, 1), nn.Conv2d(20, 20, 1)
+
+    class Both(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList(layers)
+
+        def forward(self, x):
+            return self.layers[1](x + self.layers[0](x))
+
+    module = Both().eval().requires_grad_(False)
+    for parameter in module.parameters():
+        parameter.copy_(torch.randint(-3, 4, parameter.shape))
+    dims = {axis: torch.export.Dim(n, min=1, max=40) for axis, n in ((2, "h"), (3, "w"))}
+    config = ts.Config(measure=False, tuned=False)
+    library = ts.compile(module, (torch.zeros(1, 20, 9, 7),), dynamic_shapes=(dims,), config=config)
+    assert not [
+        k.function for k in library.kernels if "add" in k.function and "trans" in k.function
+    ]
+    for _, height, width in SIZES:
+        x = torch.randint(-3, 4, (1, 20, height, width)).float()
+        assert torch.equal(library(x), module(x))
+
+
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (0, 3, 2, 1), (1, 0, 3, 2)])
 def test_other_orders_are_none(order):
     assert Turn.of(order) is None
