@@ -184,21 +184,21 @@ class _Joiner:
         block, row = realize.block, tirx.Var("v_row", "int64")
         old, taps = [axis.var for axis in axes], _single(realize.block)
 
-        def place(indices: Any) -> list[Any]:
+        def alike(indices: Any) -> bool:
             own = indices[self.first : self.first + self.count]
-            if not all(_without(i, taps).same_as(v) for i, v in zip(own, old, strict=True)):
-                raise _OtherUseError
-            return self._one(list(indices), row)
+            return all(_without(i, taps).same_as(v) for i, v in zip(own, old, strict=True))
 
         def loaded(load: Any) -> Any:
             new = self.new.get(load.source)
-            return load if new is None else tirx.BufferLoad(new, place(load.indices))
+            if new is None or not alike(load.indices):
+                return load
+            return tirx.BufferLoad(new, self._one(list(load.indices), row))
 
         def stored(store: Any) -> Any:
             new = self.new.get(store.buffer)
-            return (
-                store if new is None else tirx.BufferStore(new, store.value, place(store.indices))
-            )
+            if new is None or not alike(store.indices):
+                return store
+            return tirx.BufferStore(new, store.value, self._one(list(store.indices), row))
 
         def region(part: Any) -> Any:
             new = self.new.get(part.source)
@@ -226,6 +226,10 @@ class _Joiner:
             init=None if block.init is None else changed(block.init),
             annotations=self._annotations(block.annotations),
         )
+        seen = [x.source for x in nodes(new, ir.TensorLoad)]
+        seen += [x.buffer for x in nodes(new, tirx.BufferStore)]
+        if any(buffer in self.new for buffer in seen):
+            raise _OtherUseError  # a place that is not the block's own
         if any(v.same_as(var) for v in nodes(new, tirx.Var) for var in old):
             raise _OtherUseError
         return s_tir.SBlockRealize([value for _, value in kept], realize.predicate, new)
