@@ -53,6 +53,9 @@ _BEYOND: dict[str, Callable[[Any, Any], Any]] = {
         place < 0, -place, tirx.Select(place < extent, place, 2 * extent - 2 - place)
     ),
     "replicate": lambda place, _: place,
+    "circular": lambda place, extent: tirx.Select(
+        place < 0, place + extent, tirx.Select(place < extent, place, place - extent)
+    ),
 }
 """By mode: the place of the element that continues an axis; what is outside is its end's."""
 
