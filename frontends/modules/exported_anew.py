@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -42,14 +43,8 @@ def exported_anew(module: nn.Module, call: Call, shapes: Any, error: Exception) 
         It exports nothing, or only multiples of which PyTorch says how they are told; or what
         matters is not true at an end that was given to a range.
     """
-    found: list[Exported] = []
-    for example in _examples(module, call, shapes, found):
-        with OneDivision(), WholeQuotients(), TensorLengths(), AskedConditions() as asked:
-            program = exported_at_sizes(module, example, shapes, asked)
-        if program is not None:
-            found.append((program, needed(module, program, example, asked.found)))
-            if not found[-1][1]:
-                break
+    found = _found(module, call, shapes, OneDivision)
+    found = found or _found(module, call, shapes, nullcontext)  # PyTorch's forms, which it bounds
     if not found:
         raise not_traced(module, call, error) from error
     program, conditions = min(found, key=lambda one: len(one[1]))
@@ -58,6 +53,21 @@ def exported_anew(module: nn.Module, call: Call, shapes: Any, error: Exception) 
         raise not_traced(module, call, error) from error
     _refuse_narrowed(module, _dims(module, call, shapes, program), narrowed, narrowing)
     return program, conditions
+
+
+def _found(
+    module: nn.Module, call: Call, shapes: Any, forms: Callable[[], AbstractContextManager[Any]]
+) -> list[Exported]:
+    """Return what some examples give, under ``forms`` of extents, up to one that fits all sizes."""
+    found: list[Exported] = []
+    for example in _examples(module, call, shapes, found):
+        with forms(), WholeQuotients(), TensorLengths(), AskedConditions() as asked:
+            program = exported_at_sizes(module, example, shapes, asked)
+        if program is not None:
+            found.append((program, needed(module, program, example, asked.found)))
+            if not found[-1][1]:
+                break
+    return found
 
 
 def answered_otherwise(module: nn.Module, call: Call, shapes: Any, exported: Exported) -> Exported:
