@@ -50,3 +50,34 @@ def test_nothing_is_transposed_between_convolutions(name, joins):
     for height, width in ((2, 3), (4, 4), (7, 5), (16, 9), (11, 31)):
         x = torch.randn(1, 4, step * height, step * width)
         torch.testing.assert_close(library(x), module(x), rtol=1e-4, atol=1e-5)
+
+
+class _Pyramid(nn.Module):
+    """A plane beside its means, enlarged, of which each is a layer's."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Conv2d(4, 16, 3, padding=1), nn.Conv2d(32, 16, 1)
+        self.means = nn.ModuleList(nn.Conv2d(16, 8, 1) for _ in range(2))
+
+    def forward(self, x):
+        x = self.first(x)
+        y = [
+            functional.interpolate(
+                layer(functional.adaptive_avg_pool2d(x, n)), size=x.shape[2:], mode="bilinear"
+            )
+            for n, layer in enumerate(self.means, 1)
+        ]
+        joined = torch.cat((x, *y), 1)
+        return self.last(joined.relu()) + self.last(joined)
+
+
+def test_what_is_resized_for_several_layers():
+    torch.manual_seed(0)
+    module = _Pyramid().eval()
+    dims = {a: torch.export.Dim(f"d{a}", min=2, max=40) for a in (2, 3)}
+    config, x = ts.Config(measure=False, tuned=False), torch.randn(1, 4, 12, 20)
+    library = ts.compile(module, (x,), dynamic_shapes=(dims,), config=config)
+    for height, width in ((2, 3), (4, 4), (7, 5), (16, 9), (11, 31)):
+        x = torch.randn(1, 4, height, width)
+        torch.testing.assert_close(library(x), module(x), rtol=1e-4, atol=1e-5)

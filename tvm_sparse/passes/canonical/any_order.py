@@ -13,7 +13,13 @@ from tvm_sparse.schedules import blocks as b
 
 def in_any_order(rewriter: Rewriter, call: relax.Call) -> bool:
     """Whether ``call`` is one of a function marked :data:`.ANY_ORDER`: of a tensor, and numbers."""
-    return ANY_ORDER in (rewriter.module[call.args[0]].attrs or {})
+    return ANY_ORDER in (_function(rewriter, call.args[0]).attrs or {})
+
+
+def _function(rewriter: Rewriter, name: Any) -> tirx.PrimFunc:
+    """Return a function of what is swept, or one that the sweep has added."""
+    module = rewriter.module
+    return module[name] if name in module.functions else rewriter.builder_.get()[name]
 
 
 def reordered(rewriter: Rewriter, call: relax.Call, inner: Any, axes: list[int]) -> Any:
@@ -23,7 +29,7 @@ def reordered(rewriter: Rewriter, call: relax.Call, inner: Any, axes: list[int])
     after:  ``permute_dims(call_tir(g, (inner,)), axes)``
     """
     name, (_, *numbers) = call.args[0], call.args[1].fields
-    sch = s_tir.Schedule(rewriter.module[name].with_attr("global_symbol", "main"))
+    sch = s_tir.Schedule(_function(rewriter, name).with_attr("global_symbol", "main"))
     (block,) = b.all_blocks(sch)
 
     def moved(*index: Any) -> list[Any]:
