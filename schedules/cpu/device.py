@@ -25,6 +25,7 @@ from tvm_sparse.schedules.exact_indices import ExactIndices
 from tvm_sparse.schedules.flat_places import FlatPlaces
 from tvm_sparse.schedules.hoisted_inits import HoistInits
 from tvm_sparse.schedules.known_numbers import KnownNumbers
+from tvm_sparse.schedules.lifted_bindings import LiftedBindings
 from tvm_sparse.schedules.opaque_bounds import OpaqueBounds
 from tvm_sparse.schedules.single_bindings import SingleBindings
 from tvm_sparse.schedules.whole_numbers import WholeNumbers
@@ -48,6 +49,7 @@ def _after_scheduling(target: Target) -> list[Any]:
         WholeNumbers(),
         KnownNumbers(),
         SingleBindings(),
+        LiftedBindings(),
     ]
 
 

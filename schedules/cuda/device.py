@@ -18,6 +18,7 @@ from tvm_sparse.schedules.cuda.skipped_steps import SkippedSteps
 from tvm_sparse.schedules.device import Device
 from tvm_sparse.schedules.exact_indices import ExactIndices
 from tvm_sparse.schedules.known_numbers import KnownNumbers
+from tvm_sparse.schedules.lifted_bindings import LiftedBindings
 from tvm_sparse.schedules.opaque_bounds import OpaqueBounds
 from tvm_sparse.schedules.single_bindings import SingleBindings
 
@@ -44,5 +45,6 @@ GPU = Device(
         BindFactors(),
         KnownNumbers(),
         SingleBindings(),
+        LiftedBindings(),
     ],
 )
