@@ -80,6 +80,7 @@ def test_any_extents(name, monkeypatch):
         return found[-1]
 
     monkeypatch.setattr(join_axes, "single_axis", seen)
+    monkeypatch.setenv("TVM_NUM_THREADS", "1")
     model, sparsity, least = NETWORKS[name]
     torch.manual_seed(0)
     model.eval().requires_grad_(False)

@@ -98,7 +98,7 @@ def _lower(chooser: Chooser) -> list[Any]:
         LowerPermutes(),
         *fused(DEFINITIONS, behind=[FewRoundings()]),
         PlainExtents(),
-        JoinAxes(),
+        JoinAxes(threads_of(chooser.target)),
         ShareFunctions(),
     ]
 

@@ -24,11 +24,15 @@ class JoinAxes:
 
     A register tile then spans the end of a line and the begin of the next one: in lines of their
     own, 12 pixels took as long as 16. Results that the next layer wants with borders, or that
-    leave the program, stay.
+    leave the program, stay. All do for several ``threads``, which share lines.
     """
+
+    threads: int = 1
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         """Return ``mod`` with such functions."""
+        if self.threads > 1:
+            return mod
         functions, joined = dict(mod.functions_items()), dict[str, Joined]()
         kept = _kept(mod)
         for name in arguments_of(mod):
