@@ -175,6 +175,8 @@ _PLANS = (
     "",
     "`ts.plan` chooses the zeros of each layer for a speed over our own dense network. *Drop*:",
     "one minus the cosine of the outputs, as predicted. Seconds are processor time of one core.",
+    "Promised is a program of the input's shape; measured is that of the file, whose extents are",
+    "open.",
     "",
     "| model | plan | zeros | drop | promised ms | measured ms | seconds | score | trained | int8 "
     "| trained, int8 |",
