@@ -33,7 +33,7 @@ class LiftedBindings:
 
 
 def _lifted(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    if not any(True for node in nodes(func.body, tirx.Select) if _bindings(node.condition)):
+    if not any(nodes(node.condition, tirx.Let) for node in nodes(func.body, tirx.Select)):
         return func
     body = tvm_ffi.structural_map(func.body, (tirx.Select, _selection))
     return tirx.PrimFunc(func.params, body, func.ret_type, attrs=func.attrs)
@@ -41,10 +41,9 @@ def _lifted(func: tirx.PrimFunc) -> tirx.PrimFunc:
 
 def _selection(node: Any) -> Any:
     """Return ``node`` behind the bindings of its condition, those first that others read."""
-    left = _bindings(node.condition)
+    condition, left = _apart(node.condition)
     if not left:
         return node
-    condition = tvm_ffi.structural_map(node.condition, (tirx.Let, lambda let: let.body))
     result = tirx.Select(condition, node.true_value, node.false_value)
     while left:
         inner = [b for b in left if not any(_reads(other, b[0]) for other in left)]
@@ -54,18 +53,17 @@ def _selection(node: Any) -> Any:
     return result
 
 
-def _bindings(condition: Any) -> list[Binding]:
-    """Return what ``condition`` binds, with values that bind nothing; none behind a branch."""
+def _apart(condition: Any) -> tuple[Any, list[Binding]]:
+    """Return ``condition``, which binds nothing, and what it bound; itself if it has a branch."""
     if any(node.op == _BRANCH for node in nodes(condition, Call)):
-        return []
+        return condition, []
     found: list[Binding] = []
 
     def taken(let: Any) -> Any:
         found.append((let.var, let.value))
         return let.body
 
-    tvm_ffi.structural_map(condition, (tirx.Let, taken))
-    return found
+    return tvm_ffi.structural_map(condition, (tirx.Let, taken)), found
 
 
 def _reads(binding: Binding, variable: tirx.Var) -> bool:

@@ -67,17 +67,17 @@ def verdict(rows: list[Row]) -> str:
     """Return the page's first sentence."""
     published = [r for row in rows if (r := ratio(row, "published"))]
     sparse = [r for row in rows if (r := ratio(row, "75 % zeros"))]
-    kept = [found[1] / found[3] for row in rows if (found := at_kept_score(row))]
+    gains = [found[1] / found[3] for row in rows if (found := at_kept_score(row))]
     said = (
         f"Of {len(rows)} trained models, {sum(r >= 1 for r in published)} run as published at "
         f"least as fast as on the fastest other runtime. With 75 % zeros, "
         f"{sum(r >= 1.5 for r in sparse)} of the {len(sparse)} that can be pruned run at least "
         f"1.5 times as fast."
     )
-    if kept:
+    if gains:
         said += (
             f" Where no program may lose more than {CLOSE} of the score, the fastest of ours runs "
-            f"{median(kept):.2f} times as fast as the fastest of others in the median."
+            f"{median(gains):.2f} times as fast as the fastest of others in the median."
         )
     return said
 

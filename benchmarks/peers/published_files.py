@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from tvm_sparse.comparison.reference import onnxruntime_session
+
 Program = Callable[[dict[str, np.ndarray]], list[np.ndarray]]
 
 
@@ -36,12 +38,7 @@ def others(file: Path, variant: str, row: dict[str, Any]) -> dict[str, Program]:
 
 def onnxruntime_program(file: Path) -> Program:
     """Return ``file`` as onnxruntime runs it."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(file, options, ["CPUExecutionProvider"])
+    session = onnxruntime_session(str(file), 1)
     return lambda feed: session.run(None, feed)
 
 

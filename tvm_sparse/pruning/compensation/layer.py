@@ -257,7 +257,8 @@ class _Decision:
         if self.step_by_step:
             self.propose(every)
         found = self.whole(every)
-        self.alive = self.view.alive(found)
+        if not start:
+            self.alive = self.view.alive(found)
         return found[..., start:stop]
 
     def _alone(self, scores: Tensor, alive: Tensor) -> Tensor | None:
