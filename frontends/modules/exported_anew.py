@@ -12,14 +12,12 @@ from torch.utils._sympy.numbers import int_oo
 
 from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.modules.asked_sizes import exported_at_sizes
-from tvm_sparse.frontends.modules.kept_state import kept_state
 from tvm_sparse.frontends.modules.needed_conditions import needed
 from tvm_sparse.frontends.modules.open_axes import Call, inputs_of, open_axes
 from tvm_sparse.frontends.modules.other_examples import answering_otherwise, examples_of
-from tvm_sparse.frontends.modules.tensor_lengths import TensorLengths
+from tvm_sparse.frontends.modules.traced import followed, traced
 from tvm_sparse.frontends.modules.untraced import not_traced, suggests_multiples
-from tvm_sparse.frontends.modules.whole_quotients import WholeQuotients
-from tvm_sparse.frontends.program.asked_conditions import AskedConditions, Condition
+from tvm_sparse.frontends.program.asked_conditions import Condition
 from tvm_sparse.frontends.program.conditions import bounded
 from tvm_sparse.frontends.program.one_division import OneDivision
 
@@ -61,7 +59,7 @@ def _found(
     """Return what some examples give, under ``forms`` of extents, up to one that fits all sizes."""
     found: list[Exported] = []
     for example in _examples(module, call, shapes, found):
-        with forms(), WholeQuotients(), TensorLengths(), AskedConditions() as asked:
+        with followed(forms) as asked:
             program = exported_at_sizes(module, example, shapes, asked)
         if program is not None:
             found.append((program, needed(module, program, example, asked.found)))
@@ -81,9 +79,7 @@ def answered_otherwise(module: nn.Module, call: Call, shapes: Any, exported: Exp
     found = [exported]
     for example in _otherwise(module, call, exported):
         try:
-            with OneDivision(), WholeQuotients(), TensorLengths(), AskedConditions() as asked:
-                with kept_state(module):
-                    program = torch.export.export(module, *example, dynamic_shapes=shapes)
+            program, asked = traced(module, example, shapes)
         except Exception:  # of PyTorch: what it does not take is not taken
             continue
         if not needed(module, program, example, asked.numbers):

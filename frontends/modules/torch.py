@@ -19,17 +19,14 @@ from tvm_sparse.frontends.modules.dynamic_shapes import checked
 from tvm_sparse.frontends.modules.effective import inference_copy
 from tvm_sparse.frontends.modules.exported_anew import answered_otherwise, exported_anew
 from tvm_sparse.frontends.modules.huggingface import register_caches
-from tvm_sparse.frontends.modules.kept_state import kept_state
 from tvm_sparse.frontends.modules.needed_conditions import needed, refuse_numbers
 from tvm_sparse.frontends.modules.open_axes import Call
 from tvm_sparse.frontends.modules.plain_module import plain_module
-from tvm_sparse.frontends.modules.tensor_lengths import TensorLengths
-from tvm_sparse.frontends.modules.whole_quotients import WholeQuotients
+from tvm_sparse.frontends.modules.traced import traced
 from tvm_sparse.frontends.modules.widened import widened
-from tvm_sparse.frontends.program.asked_conditions import CONDITIONS, AskedConditions
+from tvm_sparse.frontends.program.asked_conditions import CONDITIONS
 from tvm_sparse.frontends.program.cuda_autocast import surrounding
 from tvm_sparse.frontends.program.exported import from_exported
-from tvm_sparse.frontends.program.one_division import OneDivision
 from tvm_sparse.frontends.program.open_forms import OpenForms
 from tvm_sparse.frontends.program.tensor_places import TensorPlaces
 from tvm_sparse.frontends.program.told_ranges import told_begins
@@ -100,9 +97,7 @@ def exported(module: nn.Module, call: Call, shapes: Any) -> torch.export.Exporte
     call = widened(module, told_apart(module, call), shapes)
     with TensorPlaces(), OpenForms():
         try:
-            with OneDivision(), WholeQuotients(), TensorLengths(), AskedConditions() as asked:
-                with kept_state(module):
-                    found = torch.export.export(module, *call, dynamic_shapes=shapes)
+            found, asked = traced(module, call, shapes)
             _open_from_one(found, shapes)
         except SparseError:
             raise

@@ -1,0 +1,38 @@
+"""Traces of a module by PyTorch that follow what its code asks of open extents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+from tvm_sparse.frontends.modules.kept_state import kept_state
+from tvm_sparse.frontends.modules.open_axes import Call
+from tvm_sparse.frontends.modules.tensor_lengths import TensorLengths
+from tvm_sparse.frontends.modules.whole_quotients import WholeQuotients
+from tvm_sparse.frontends.program.asked_conditions import AskedConditions
+from tvm_sparse.frontends.program.one_division import OneDivision
+
+
+@contextmanager
+def followed(
+    forms: Callable[[], AbstractContextManager[Any]] = OneDivision,
+) -> Iterator[AskedConditions]:
+    """Let traces keep extents open, in ``forms``, and give the conditions that they ask."""
+    with forms(), WholeQuotients(), TensorLengths(), AskedConditions() as asked:
+        yield asked
+
+
+def traced(
+    module: nn.Module, call: Call, shapes: Any
+) -> tuple[torch.export.ExportedProgram, AskedConditions]:
+    """Return ``module`` as PyTorch exports it for ``call``, and the conditions that it asked.
+
+    What PyTorch raises is raised. ``module`` keeps what it had before.
+    """
+    with followed() as asked, kept_state(module):
+        program = torch.export.export(module, *call, dynamic_shapes=shapes)
+    return program, asked
