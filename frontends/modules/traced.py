@@ -14,6 +14,7 @@ from tvm_sparse.frontends.modules.open_axes import Call
 from tvm_sparse.frontends.modules.tensor_lengths import TensorLengths
 from tvm_sparse.frontends.modules.whole_quotients import WholeQuotients
 from tvm_sparse.frontends.program.asked_conditions import AskedConditions
+from tvm_sparse.frontends.program.known_shapes import KnownShapes
 from tvm_sparse.frontends.program.one_division import OneDivision
 
 
@@ -22,7 +23,7 @@ def followed(
     forms: Callable[[], AbstractContextManager[Any]] = OneDivision,
 ) -> Iterator[AskedConditions]:
     """Let traces keep extents open, in ``forms``, and give the conditions that they ask."""
-    with forms(), WholeQuotients(), TensorLengths(), AskedConditions() as asked:
+    with forms(), WholeQuotients(), TensorLengths(), KnownShapes(), AskedConditions() as asked:
         yield asked
 
 

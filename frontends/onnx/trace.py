@@ -26,6 +26,7 @@ from tvm_sparse.frontends.onnx.ranges import (
     size_at,
 )
 from tvm_sparse.frontends.onnx.rehearsal import shapes_at
+from tvm_sparse.frontends.program.known_shapes import KnownShapes
 from tvm_sparse.frontends.program.one_division import OneDivision
 from tvm_sparse.frontends.quiet import quiet
 
@@ -92,7 +93,14 @@ def _program(
     examples = [_example(x, sizes) for x in inputs]
     # Else whether an extent is one, which nothing here asks for, is a condition of the program.
     oblivious = fx_config.patch(backed_size_oblivious=True)  # type: ignore[attr-defined]
-    with quiet(), torch.no_grad(), oblivious, OneDivision(), _agreeing(network, inputs):
+    with (
+        quiet(),
+        torch.no_grad(),
+        oblivious,
+        OneDivision(),
+        KnownShapes(),
+        _agreeing(network, inputs),
+    ):
         return torch.export.export(
             network, tuple(examples), dynamic_shapes=(tuple(shapes),) if inputs else None
         )

@@ -37,6 +37,7 @@ from tvm_sparse.frontends.program.half_precision import widen_halves
 from tvm_sparse.frontends.program.in_place import without_writes
 from tvm_sparse.frontends.program.indices import bound_indices, wrap_negative_indices
 from tvm_sparse.frontends.program.inlined import without_inner_graphs
+from tvm_sparse.frontends.program.known_shapes import KnownShapes
 from tvm_sparse.frontends.program.left_float import left_float
 from tvm_sparse.frontends.program.memory_layout import refuse_unknown_layouts
 from tvm_sparse.frontends.program.multiples import MULTIPLES
@@ -122,7 +123,7 @@ def _imported(
     with quiet():
         program, narrowing, conditions = bounded(program, [*asked, *unlike_at_one(program)])
         program = without_zeros(program)
-    with quiet(), layouts_undecided(), OneDivision():
+    with quiet(), layouts_undecided(), OneDivision(), KnownShapes():
         program = _without_sparse_tensors(program)
         opened = OpenExtents(program, compared=True)
         program = _decomposed(program, opened)
