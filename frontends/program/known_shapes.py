@@ -34,10 +34,9 @@ class KnownShapes:
 
 def _told(original: Callable[..., Any]) -> Callable[..., Any]:
     def dispatch(mode: FakeTensorMode, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        tell = _RESULTS.get(func)
+        tell = _RESULTS.get(func) if set(kwargs or ()) <= {"approximate"} else None
         x = args[0] if args else None
-        plain = tell is not None and set(kwargs or ()) <= {"approximate"}
-        if plain and isinstance(x, FakeTensor) and _is_plain(mode, x):
+        if tell is not None and isinstance(x, FakeTensor) and _is_plain(mode, x):
             result = tell(mode, x, *args[1:])
             if result is not NotImplemented:
                 return result
