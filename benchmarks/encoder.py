@@ -21,6 +21,7 @@ import numpy as np
 
 from benchmarks.harness import common
 from benchmarks.harness.threads import limit_threads
+from benchmarks.peers.openvino_models import openvino_model
 
 TOKENS, BATCHES = (16, 64, 256), (1, 32)
 CALIBRATION, TEST = 256, 128
@@ -182,11 +183,7 @@ class _Onnxruntime(_Other):
 
 class _OpenVino(_Other):
     def __init__(self, file: Path) -> None:
-        import openvino
-
-        hints = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}
-        config = {"INFERENCE_NUM_THREADS": 1, **hints}
-        compiled = openvino.Core().compile_model(file, "CPU", config)
+        compiled = openvino_model(file, 1)
         self.request = compiled.create_infer_request()
         super().__init__([value.get_any_name() for value in compiled.inputs])
 

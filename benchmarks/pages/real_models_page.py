@@ -102,58 +102,25 @@ def kept(rows: list[Row]) -> str:
 
 def page(found: Mapping[str, Any]) -> str:
     """Return the page: how fast, how good, and what was refused."""
-    rows, about = found["rows"], found["environment"]
-    versions = about["versions"]
+    rows, versions = found["rows"], found["environment"]["versions"]
+    planned = [_plan(row, name) for row in rows for name in PLANNED if name in row.get("plans", {})]
     text = [
         "# Trained models, as they are and pruned",
         "",
         f"**{' '.join(filter(None, (verdict(rows), kept(rows))))}**",
-        "",
-        "Made by `python -m benchmarks.pages` from `benchmarks/results/real_models.json`, which",
-        "`python -m benchmarks.real_models` writes. Packages are fetched from the index, and",
-        "inputs with known labels are made: rendered lines, tones, vowels, installed files.",
-        "Each file is compiled as it was published, with its open extents. Its weights are",
-        "pruned in one pass over 4 to 32 inputs (`ts.prune.onnx`), by the same sparsity or by that",
-        "of a plan for a speed (`ts.plan`), and put into int8 by `ts.quantize_onnx`. The other",
-        "runtimes run the published file, or the same int8 file. They do not gain from zeros.",
-        "",
+        *_HEAD,
         f"One input a call, one thread, in turns, medians; onnxruntime "
         f"{versions.get('onnxruntime', '')}, OpenVINO {versions.get('openvino', '')}.",
         *machines(rows, "model"),
-        "",
-        "## At a kept score",
-        "",
-        f"The fastest programs that keep the score of the published file within {CLOSE}, in any",
-        "numbers. What is measured, and every score, is below.",
-        "",
-        "| model | fastest other | ms | ours | ms | times as fast |",
-        "|---|---|---:|---|---:|---:|",
+        *_KEPT,
         *(_kept_line(row) for row in rows),
-        "",
-        "## How fast",
-        "",
-        "Times the speed of the fastest other runtime in the same numbers.",
-        "",
-        f"| model | input | fastest other | {' | '.join(FLOATS)} | int8: fastest other | "
-        f"{' | '.join(BYTES)} |",
-        "|---|---|---|---:|---:|---:|---|---:|---:|",
+        *_SPEEDS,
+        *(_speeds(row) for row in rows),
+        *_SCORES,
+        *(_scores(row) for row in rows),
+        *(_PLANS if planned else ()),
+        *planned,
     ]
-    text += [_speeds(row) for row in rows]
-    text += [
-        "",
-        "## What is left of the accuracy",
-        "",
-        "Means over 24 other inputs, of 1. *Trained*: `ts.prune.distil` for some minutes, from",
-        "other inputs than are scored, without labels ([how](../pruning.md#onnx-files)). Zeros and",
-        "speed stay. Seconds are processor time of one core.",
-        "",
-        f"| model | what is measured | onnxruntime | {' | '.join(KEPT)} | steps | seconds |",
-        f"|---|---|---:|{'---:|' * (len(KEPT) + 2)}",
-    ]
-    text += [_scores(row) for row in rows]
-    planned = [_plan(row, name) for row in rows for name in PLANNED if name in row.get("plans", {})]
-    if planned:
-        text += ["", *_PLANS, *planned]
     refused = [
         f"* {row['model']}, {name}: {why}"
         for row in rows
@@ -164,13 +131,54 @@ def page(found: Mapping[str, Any]) -> str:
     return "\n".join(text) + "\n"
 
 
-def _training(row: Row) -> Mapping[str, Any]:
-    """Return what training of the file with 75 % zeros took."""
-    found: Mapping[str, Any] = row.get("training", {}).get("75 % zeros", {})
-    return found
+_HEAD = (
+    "",
+    "Made by `python -m benchmarks.pages` from `benchmarks/results/real_models.json`, which",
+    "`python -m benchmarks.real_models` writes. Packages are fetched from the index, and",
+    "inputs with known labels are made: rendered lines, tones, vowels, installed files.",
+    "Each file is compiled as it was published, with its open extents. Its weights are",
+    "pruned in one pass over 4 to 32 inputs (`ts.prune.onnx`), by the same sparsity or by that",
+    "of a plan for a speed (`ts.plan`), and put into int8 by `ts.quantize_onnx`. The other",
+    "runtimes run the published file, or the same int8 file. They do not gain from zeros.",
+    "",
+)
 
+_KEPT = (
+    "",
+    "## At a kept score",
+    "",
+    f"The fastest programs that keep the score of the published file within {CLOSE}, in any",
+    "numbers. What is measured, and every score, is below.",
+    "",
+    "| model | fastest other | ms | ours | ms | times as fast |",
+    "|---|---|---:|---|---:|---:|",
+)
+
+_SPEEDS = (
+    "",
+    "## How fast",
+    "",
+    "Times the speed of the fastest other runtime in the same numbers.",
+    "",
+    f"| model | input | fastest other | {' | '.join(FLOATS)} | int8: fastest other | "
+    f"{' | '.join(BYTES)} |",
+    "|---|---|---|---:|---:|---:|---|---:|---:|",
+)
+
+_SCORES = (
+    "",
+    "## What is left of the accuracy",
+    "",
+    "Means over 24 other inputs, of 1. *Trained*: `ts.prune.distil` for some minutes, from",
+    "other inputs than are scored, without labels ([how](../pruning.md#onnx-files)). Zeros and",
+    "speed stay. Seconds are processor time of one core.",
+    "",
+    f"| model | what is measured | onnxruntime | {' | '.join(KEPT)} | steps | seconds |",
+    f"|---|---|---:|{'---:|' * (len(KEPT) + 2)}",
+)
 
 _PLANS = (
+    "",
     "## Plans for a speed",
     "",
     "`ts.plan` chooses the zeros of each layer for a speed over our own dense network. *Drop*:",
@@ -182,6 +190,12 @@ _PLANS = (
     "| trained, int8 |",
     f"|---|---|{'---:|' * 9}",
 )
+
+
+def _training(row: Row) -> Mapping[str, Any]:
+    """Return what training of the file with 75 % zeros took."""
+    found: Mapping[str, Any] = row.get("training", {}).get("75 % zeros", {})
+    return found
 
 
 def _plan(row: Row, name: str) -> str:

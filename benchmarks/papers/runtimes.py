@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from benchmarks.peers.openvino_models import openvino_model
+
 Program = Callable[[], Any]
 
 
@@ -32,12 +34,7 @@ def _openvino(model: nn.Module, x: torch.Tensor) -> Program:
     import openvino
 
     converted = openvino.convert_model(model, example_input=x, input=[tuple(x.shape)])
-    options = {
-        "INFERENCE_NUM_THREADS": 1,
-        "PERFORMANCE_HINT": "LATENCY",
-        "INFERENCE_PRECISION_HINT": "f32",
-    }
-    request = openvino.Core().compile_model(converted, "CPU", options).create_infer_request()
+    request = openvino_model(converted, 1).create_infer_request()
     return lambda: request.infer([x.numpy()])[0]
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.cases.kernel_cases import Case
+from benchmarks.peers.openvino_models import openvino_model
 
 Program = Callable[[], Any]
 """Runs the layer once; returns its output in the contraction's layout (NHWC)."""
@@ -134,12 +135,7 @@ def _openvino(case: Case, x: np.ndarray, matrix: np.ndarray, threads: int) -> Pr
             result = op.group_convolution(node, kernel, strides, pads, pads, [1, 1])
         else:
             result = op.convolution(node, op.constant(weight), strides, pads, pads, [1, 1])
-    config = {
-        "INFERENCE_NUM_THREADS": threads,
-        "PERFORMANCE_HINT": "LATENCY",
-        "INFERENCE_PRECISION_HINT": "f32",
-    }
-    compiled = openvino.Core().compile_model(openvino.Model([result], [node]), "CPU", config)
+    compiled = openvino_model(openvino.Model([result], [node]), threads)
     request = compiled.create_infer_request()
     request.set_input_tensor(openvino.Tensor(data))
     return _nhwc(case, lambda: (request.infer(), request.get_output_tensor().data)[1])

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks.peers.openvino_models import openvino_model
 from tvm_sparse.comparison.quantized import quantize
 from tvm_sparse.comparison.reference import fed, onnxruntime_session
 
@@ -67,14 +68,7 @@ def _open_inductor(file: Path, x: np.ndarray, threads: int) -> Callable[[], Any]
 
 
 def _open_openvino(file: Path, x: np.ndarray, threads: int) -> Callable[[], Any]:
-    import openvino
-
-    config = {
-        "INFERENCE_NUM_THREADS": threads,
-        "PERFORMANCE_HINT": "LATENCY",
-        "INFERENCE_PRECISION_HINT": "f32",
-    }
-    request = openvino.Core().compile_model(file, "CPU", config).create_infer_request()
+    request = openvino_model(file, threads).create_infer_request()
     return lambda: request.infer([x])[0]
 
 

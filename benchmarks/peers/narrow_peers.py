@@ -11,6 +11,7 @@ import numpy as np
 
 from benchmarks.cases.kernel_cases import Case
 from benchmarks.peers.kernel_peers import Channels, copies, image_of, oihw_of, onnx_program
+from benchmarks.peers.openvino_models import openvino_model
 
 Program = Callable[[], Any]
 
@@ -96,12 +97,7 @@ def _openvino(x: np.ndarray, matrix: np.ndarray, threads: int) -> Program:
 
     node = op.parameter(list(x.shape), np.float32)
     result = op.matmul(node, op.constant(matrix), False, True)
-    config = {
-        "INFERENCE_NUM_THREADS": threads,
-        "PERFORMANCE_HINT": "LATENCY",
-        "INFERENCE_PRECISION_HINT": "bf16",
-    }
-    compiled = openvino.Core().compile_model(openvino.Model([result], [node]), "CPU", config)
+    compiled = openvino_model(openvino.Model([result], [node]), threads, "bf16")
     request = compiled.create_infer_request()
     request.set_input_tensor(openvino.Tensor(x))
     return lambda: (request.infer(), request.get_output_tensor().data)[1]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.peers.openvino_models import openvino_model
 from tvm_sparse.comparison.reference import onnxruntime_session
 
 Program = Callable[[dict[str, np.ndarray]], list[np.ndarray]]
@@ -43,12 +44,5 @@ def onnxruntime_program(file: Path) -> Program:
 
 
 def _openvino(file: Path) -> Program:
-    import openvino
-
-    config = {
-        "INFERENCE_NUM_THREADS": 1,
-        "PERFORMANCE_HINT": "LATENCY",
-        "INFERENCE_PRECISION_HINT": "f32",
-    }
-    request = openvino.Core().compile_model(file, "CPU", config).create_infer_request()
+    request = openvino_model(file, 1).create_infer_request()
     return lambda feed: list(request.infer(feed).values())
