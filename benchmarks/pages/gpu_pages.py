@@ -1,4 +1,4 @@
-"""The page of the GPU kernels, from what ``benchmarks/gpu`` wrote to ``results/gpu_*.json``."""
+"""The pages of the GPU kernels, from what ``benchmarks/gpu`` wrote to ``results/gpu_*.json``."""
 
 from __future__ import annotations
 
@@ -40,21 +40,24 @@ PARTS = {
 
 
 def write(pages: Path) -> None:
-    """Write ``gpu.md`` into ``pages``, if the kernels were compiled."""
+    """Write ``gpu.md`` and ``gpu_rows.md`` into ``pages``, if the kernels were compiled."""
     compiled = _read("gpu_compiled")
     if compiled is not None:
-        (pages / "gpu.md").write_text(page(compiled, _read("gpu_regimes")))
+        (pages / "gpu.md").write_text(page(compiled))
+        (pages / "gpu_rows.md").write_text(rows_page(compiled, _read("gpu_regimes")))
 
 
-def page(compiled: dict[str, Any], regimes: dict[str, Any] | None) -> str:
-    """Return the page: what is proved for each operator, what is modelled, what was measured."""
-    measured = {part: _read(f"gpu_{part}") for part in PARTS}
+def page(compiled: dict[str, Any]) -> str:
+    """Return the page of the verdict: what was measured, what is proved, how to measure."""
+    measured = _measured()
     lines = [
         "# Operators on NVIDIA GPUs",
         "",
         "Made by `python -m benchmarks.pages` from `benchmarks/results/gpu_*.json`.",
         "",
         *gpu_verdict.lines(measured),
+        "Every measured and modelled time, and what machine code holds: [all rows](gpu_rows.md).",
+        "",
         "## How it is known",
         "",
         "*Compiled*: machine code for each architecture, without spills or arrays in local memory.",
@@ -64,18 +67,35 @@ def page(compiled: dict[str, Any], regimes: dict[str, Any] | None) -> str:
         "*Measured*: on a GPU, output verified, by",
         "[`benchmarks/gpu/run.sh`](../../benchmarks/gpu/run.sh).",
         "",
+        *_usage(),
+        *_operators(compiled, _measured_kernels(measured)),
     ]
-    lines += _usage()
+    return "\n".join(lines) + "\n"
+
+
+def rows_page(compiled: dict[str, Any], regimes: dict[str, Any] | None) -> str:
+    """Return the page of all rows: measured ones, machine code, and what is modelled."""
+    measured = _measured()
+    lines = [
+        "# Operators on NVIDIA GPUs, all rows",
+        "",
+        "What stands behind [operators on NVIDIA GPUs](gpu.md).",
+        "",
+    ]
     lines += gpu_times_page.lines(measured, PARTS)
     lines += gpu_hopper_page.lines(measured["hopper"], measured["grid"])
     lines += gpu_operators_page.lines(_read("gpu_operators_alone"))
-    lines += _operators(compiled, _measured_kernels(measured))
     lines += _code(compiled)
     if regimes is not None:
         lines += _regimes(regimes)
     names = ("gpu_modelled_grid", "gpu_modelled_hopper", "gpu_modelled", "gpu_speed")
     lines += gpu_modelled_page.lines(*map(_read, names))
     return "\n".join(lines) + "\n"
+
+
+def _measured() -> dict[str, dict[str, Any] | None]:
+    """Return what was measured of each part."""
+    return {part: _read(f"gpu_{part}") for part in PARTS}
 
 
 def _operators(compiled: dict[str, Any], measured_on: dict[tuple[str, str], str]) -> list[str]:

@@ -24,7 +24,7 @@ def results(tmp_path, monkeypatch):
 
 
 def test_every_operator_is_named_with_what_is_proved(results):
-    text = gpu_pages.page(compiled(), None)
+    text = gpu_pages.page(compiled())
     for layer, operator in OPERATORS.items():
         (line,) = (x for x in text.splitlines() if x.startswith(f"| {layer} | {operator.kernel} "))
         assert "sm_80, sm_90, [2026-11-20](../../benchmarks/results/gpu_compiled.json)" in line
@@ -33,7 +33,7 @@ def test_every_operator_is_named_with_what_is_proved(results):
 
 
 def test_spills_are_not_called_proved(results):
-    assert "sm_80, sm_90, [2026-11-20]" not in gpu_pages.page(compiled(stack=8), None)
+    assert "sm_80, sm_90, [2026-11-20]" not in gpu_pages.page(compiled(stack=8))
 
 
 def test_measured_operators(results):
@@ -43,11 +43,12 @@ def test_measured_operators(results):
     row = {"case": "c", "kernels": kernels, "times": times} | about
     for part in ("correct", "grid"):
         (results / f"gpu_{part}.json").write_text(json.dumps({"rows": [row]}))
-    text = gpu_pages.page(compiled(), None)
+    text = gpu_pages.page(compiled())
     assert "No kernel was measured" not in text
     lines = [x for x in text.splitlines() if x.startswith("| balanced, N = 1 ")]
     where = "[2026-12-01](../../benchmarks/results/gpu_correct.json)"
     assert lines[0].endswith(f"| NVIDIA H200, {where} |")
+    text = gpu_pages.rows_page(compiled(), None)
     assert "| c | ours balanced 4.0 | cublas 10.0 | 2.50x |" in text
 
 
@@ -60,7 +61,7 @@ def test_executed_operators(results):
     ]
     content = {"environment": {"date": "2026-12-02"}, "rows": rows}
     (results / "gpu_executed.json").write_text(json.dumps(content))
-    lines = gpu_pages.page(compiled(), None).splitlines()
+    lines = gpu_pages.page(compiled()).splitlines()
     where = "[2026-12-02](../../benchmarks/results/gpu_executed.json)"
     (line,) = (x for x in lines if x.startswith("| dense | tile "))
     assert f"| equal in 2 of 2 dtypes, {where} | sound |" in line
@@ -71,7 +72,7 @@ def test_executed_operators(results):
 def test_failed_cases_are_counted(results):
     content = {"rows": [], "failed": {"c": "ArithmeticError: 3 times the allowed error"}}
     (results / "gpu_grid.json").write_text(json.dumps(content))
-    text = gpu_pages.page(compiled(), None)
+    text = gpu_pages.rows_page(compiled(), None)
     assert "| `grid` | 8192 x 8192 over sparsity and rows | 1 failed | `gpu_grid.json` |" in text
 
 
@@ -83,12 +84,12 @@ def test_tuned_operators(results):
         {"case": "b", **kept, "environment": ENVIRONMENT},
     ]
     (results / "gpu_tune.json").write_text(json.dumps({"rows": rows}))
-    text = gpu_pages.page(compiled(), None)
+    text = gpu_pages.rows_page(compiled(), None)
     assert "| a | 8.0 | 4.0 | 2.00x | 64 |" in text
     assert "| b | 9.0 |  | 1.00x | 64 |" in text
 
 
-def test_the_page_is_up_to_date(tmp_path):
+def test_the_pages_are_up_to_date(tmp_path):
     """What the repository shows is what its results say, for every operator there is."""
     content = json.loads((ROOT / "benchmarks/results/gpu_compiled.json").read_text())
     every = (OPERATORS | HOPPER).keys()
@@ -96,5 +97,5 @@ def test_the_page_is_up_to_date(tmp_path):
     executed = json.loads((ROOT / "benchmarks/results/gpu_executed.json").read_text())
     assert {row["layer"] for row in executed["rows"]} == every
     gpu_pages.write(tmp_path)
-    shown = (ROOT / "docs/performance/gpu.md").read_text()
-    assert shown == (tmp_path / "gpu.md").read_text()
+    for name in ("gpu.md", "gpu_rows.md"):
+        assert (ROOT / "docs/performance" / name).read_text() == (tmp_path / name).read_text()

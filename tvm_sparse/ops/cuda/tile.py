@@ -152,7 +152,7 @@ def stage_activations(
             # TVM computes addresses of copies outside of their conditions, simplified by what these
             # say: a table would be read past its end. So the sign bit says which rows there are,
             # and others have the last one's addresses. Reading that one for each of them would do,
-            # but all thread blocks ask for it: half the speed (docs/performance/gpu.md).
+            # but all thread blocks ask for it: half the speed (docs/performance/gpu_rows.md).
             inside = [tirx.shift_right(rows - 1 - place, SIGN) == 0, *inside]
             row = tirx.min(row, rows - 1)
         else:
