@@ -71,7 +71,8 @@ def bounds(importer: Any, node: torch.fx.Node) -> KnownExtents:
 
     PyTorch's own ones are narrower where it takes extents for two or more.
     """
-    variables = {v for v in _variables(importer, node.graph).values() if isinstance(v, tirx.Var)}
+    forms = _variables(importer, node.graph).values()
+    variables = {v for form in forms for v in tirx.analysis.undefined_vars(form)}
     return KnownExtents({v: importer.bounds.get(v.name, (1, None)) for v in variables})
 
 

@@ -153,3 +153,29 @@ def test_an_extreme_is_the_part_that_it_always_is():
     assert within(tirx.Min(extent + 90, extent), bounds).same_as(extent)
     open_ = tirx.Max(n, m)
     assert within(open_, bounds).same_as(open_)
+
+
+class Turned(nn.Module):
+    """Frames of sound turned by their places, of which there is one table for all."""
+
+    def __init__(self):
+        super().__init__()
+        self.frames = nn.Conv1d(1, 8, 5, 3)
+        self.angles = nn.Parameter(torch.rand(8))
+
+    def forward(self, x):
+        y = self.frames(x[:, None]).transpose(1, 2)
+        angles = torch.arange(y.shape[1])[:, None] * self.angles
+        table = torch.stack([angles.cos(), angles.sin()])
+        return y * table[0, : y.shape[1]] + y.flip(-1) * table[1, : y.shape[1]]
+
+
+def test_slices_end_within_the_bounds_of_multiples():
+    """The slice starts at ``min(0, 2 * n - 1)``, which is 0 as a length is six or more."""
+    torch.manual_seed(0)
+    model = Turned().eval()
+    shapes = ({0: Dim("b", min=1, max=4), 1: 6 * Dim("n", min=1, max=30)},)
+    library = ts.compile(model, (torch.rand(2, 24),), dynamic_shapes=shapes, config=QUICK)
+    for batch, length in ((1, 12), (3, 6 * 30)):
+        x = torch.rand(batch, length)
+        torch.testing.assert_close(library(x), model(x), rtol=1e-5, atol=1e-5)

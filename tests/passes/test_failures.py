@@ -69,6 +69,13 @@ def test_an_operator_without_loops_names_the_extents_that_were_not_compared():
         applied(lambda m: assemble(m, Target("llvm"), []), _unlowered(), "built")
 
 
+def test_extents_that_are_broadcast_are_not_named():
+    h, w = (tirx.Var(name, "int64") for name in "hw")
+    made = module(relax.op.multiply, (h, 2, 4), (w, 1, 1))
+    with pytest.raises(UnsupportedError, match="'h' and 'w' cannot be compared"):
+        applied(lambda m: assemble(m, Target("llvm"), []), made, "built")
+
+
 def test_loops_that_can_be_built_are_not_blamed():
     """A step that wants a ``main`` of Relax, as the last one does, gets one for each function."""
     lowered = relax.transform.LegalizeOps()(BEFORE)

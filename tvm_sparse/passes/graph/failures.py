@@ -66,14 +66,16 @@ def _refuse_unlike_extents(mod: tvm.IRModule, cause: Exception) -> None:
 
 
 def _unlike_extents(call: relax.Call) -> tuple[str, str] | None:
-    """Return the first two extents of operands that may differ, and are not joined."""
+    """Return the first two extents of operands that may differ, and are not joined or broadcast."""
     shapes = [list(t.shape) for t in _operands(call) if t.shape is not None]
-    joined = getattr(call.attrs, "axis", None) if op_name(call) == "concat" else None
+    concat = op_name(call) == "concat"
+    joined = getattr(call.attrs, "axis", None) if concat else None
     known = Analyzer()
     for first, other in itertools.combinations(shapes, 2):
         for back, (a, b) in enumerate(zip(reversed(first), reversed(other), strict=False), 1):
             at_joined = joined is not None and int(joined) % len(first) == len(first) - back
-            if not at_joined and not known.can_prove_equal(a, b):
+            broadcast = not concat and any(isinstance(e, tirx.IntImm) and e == 1 for e in (a, b))
+            if not at_joined and not broadcast and not known.can_prove_equal(a, b):
                 return _extent(a), _extent(b)
     return None
 
