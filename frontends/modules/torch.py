@@ -15,6 +15,7 @@ from torch.utils._sympy.value_ranges import ValueRanges
 from tvm_sparse.errors import InputError, SparseError
 from tvm_sparse.frontends.example_inputs import Examples, arguments, bound, told_apart
 from tvm_sparse.frontends.model import Model
+from tvm_sparse.frontends.modules.derived_dims import refuse_narrower
 from tvm_sparse.frontends.modules.dynamic_shapes import checked
 from tvm_sparse.frontends.modules.effective import inference_copy
 from tvm_sparse.frontends.modules.exported_anew import answered_otherwise, exported_anew
@@ -99,6 +100,7 @@ def exported(module: nn.Module, call: Call, shapes: Any) -> torch.export.Exporte
         try:
             found, asked = traced(module, call, shapes)
             _open_from_one(found, shapes)
+            refuse_narrower(module, found, call, shapes)
         except SparseError:
             raise
         except Exception as error:
@@ -125,9 +127,12 @@ def _open_from_one(program: torch.export.ExportedProgram, shapes: Any) -> None:
 
 
 def _least(shapes: Any) -> dict[str, int]:
-    """Return the least size of each plain dimension of ``shapes``: one, where none is given."""
+    """Return the least size of each dimension of ``shapes``: one, where none is given.
+
+    Of derived dimensions it is that of what they are multiples of.
+    """
     every = pytree.tree_leaves(shapes, is_leaf=lambda x: isinstance(x, Dim))
-    dims = [dim for dim in every if isinstance(dim, Dim) and not hasattr(dim, "root")]
+    dims = [getattr(dim, "root", dim) for dim in every if isinstance(dim, Dim)]
     return {dim.__name__: max(1, dim.min) for dim in dims}
 
 

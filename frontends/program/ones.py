@@ -54,8 +54,24 @@ def without_zeros(program: torch.export.ExportedProgram) -> torch.export.Exporte
 
 def traced_at(program: torch.export.ExportedProgram) -> dict[Any, int]:
     """Return the size of each symbol in the example; three of one without."""
-    opened = (extent.node for extent in opened_in(program))
-    return {n.expr: int(n.hint) if n.has_hint() else 3 for n in opened if n.expr.is_Symbol}
+    found: dict[Any, int] = {}
+    for extent in opened_in(program):
+        expr = extent.node.expr
+        for symbol in expr.free_symbols if _is_linear(expr) else ():
+            hint = int(extent.node.hint) if extent.node.has_hint() else None
+            found.setdefault(symbol, 3 if hint is None else _solved(expr, symbol, hint))
+    return found
+
+
+def _is_linear(extent: sympy.Expr) -> bool:
+    """Whether an extent is a multiple of one symbol, and a number."""
+    return len(extent.free_symbols) == 1 and bool(extent.is_polynomial())
+
+
+def _solved(extent: sympy.Expr, symbol: Any, size: int) -> int:
+    """Return ``symbol`` where an extent that is a multiple of it, and a number, has a size."""
+    rest = extent.subs(symbol, 0)
+    return int((size - rest) / (extent.subs(symbol, 1) - rest))
 
 
 def _differs(program: torch.export.ExportedProgram, sizes: Mapping[Any, int]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -12,6 +14,8 @@ from tvm import tirx
 
 import tvm_sparse as ts
 import tvm_sparse_runtime
+from tvm_sparse.errors import InputError
+from tvm_sparse.frontends.load import load
 from tvm_sparse.frontends.program.multiples import within
 from tvm_sparse_runtime.errors import TensorError
 
@@ -175,7 +179,46 @@ def test_slices_end_within_the_bounds_of_multiples():
     torch.manual_seed(0)
     model = Turned().eval()
     shapes = ({0: Dim("b", min=1, max=4), 1: 6 * Dim("n", min=1, max=30)},)
-    library = ts.compile(model, (torch.rand(2, 24),), dynamic_shapes=shapes, config=QUICK)
+    found = load(model, (torch.rand(2, 24),), dynamic_shapes=shapes)
+    assert found.ranges == (
+        "n is at least 2: for smaller sizes it is another model, or does not run",
+    )
+    library = ts.compile(found, config=QUICK)
     for batch, length in ((1, 12), (3, 6 * 30)):
         x = torch.rand(batch, length)
         torch.testing.assert_close(library(x), model(x), rtol=1e-5, atol=1e-5)
+
+
+class Pairs(nn.Module):
+    """Means of pairs of rows, of which there is one more where their number is odd."""
+
+    def forward(self, x):
+        n = x.shape[1]
+        wanted = math.ceil(n / 4) * 2
+        if wanted * 2 != n:
+            x = F.interpolate(x.transpose(1, 2), wanted * 2).transpose(1, 2)
+        return x.unflatten(1, (wanted, 2)).mean(2)
+
+
+def test_a_condition_on_a_multiple_that_does_not_matter():
+    """Rows that are resized to as many are the same."""
+    shapes = ({1: 2 * Dim("n", min=2, max=20), 2: 2 * Dim("m", min=2, max=20)},)
+    found = load(Pairs(), (torch.rand(2, 6, 8),), dynamic_shapes=shapes)
+    assert found.ranges == ()
+    library = ts.compile(found, config=QUICK)
+    for rows, columns in ((4, 4), (6, 40), (40, 6), (38, 4)):
+        x = torch.rand(2, rows, columns)
+        torch.testing.assert_close(library(x), Pairs()(x))
+
+
+class Folded(nn.Module):
+    """Blocks of a plane, of which the example has one."""
+
+    def forward(self, x):
+        return F.fold(F.unfold(x, 4, stride=4) * 2, x.shape[2:], 4, stride=4)
+
+
+def test_sizes_that_pytorch_leaves_out_of_a_multiple_are_told():
+    shapes = ({2: 2 * Dim("h", min=2, max=20), 3: 2 * Dim("w", min=2, max=20)},)
+    with pytest.raises(InputError, match=r"open; .*; pass h = Dim\('h', min=2, max=3\)"):
+        load(Folded(), (torch.rand(2, 4, 6, 6),), dynamic_shapes=shapes)

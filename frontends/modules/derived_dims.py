@@ -1,0 +1,53 @@
+"""Ranges of dimensions of which multiples are open, ``32 * h``: PyTorch narrows them unasked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils._sympy.numbers import int_oo
+
+from tvm_sparse.frontends.modules.open_axes import Call, inputs_of, open_axes
+
+
+def refuse_narrower(
+    module: nn.Module, program: torch.export.ExportedProgram, call: Call, shapes: Any
+) -> None:
+    """Refuse a program that leaves out sizes that the range of a derived dimension has.
+
+    PyTorch refuses one that leaves out sizes of a plain dimension. That it begins at two where the
+    range begins at one is no reason to: its extents always do.
+
+    Raises
+    ------
+    ValueError
+        As PyTorch says it of plain dimensions.
+    """
+    fixes = []
+    for dim, symbol in dict(_roots(module, program, call, shapes)).items():
+        limits = program.range_constraints[symbol]
+        low, high = int(limits.lower), int_oo if limits.upper >= int_oo else int(limits.upper)
+        if max(dim.min, _LEAST) < low or int_oo > dim.max > high:
+            ends = f"min={max(low, dim.min)}" + ("" if high >= int_oo else f", max={high}")
+            fixes.append(f"  {dim.__name__} = Dim('{dim.__name__}', {ends})")
+    if fixes:
+        raise ValueError("\n".join(["Constraints violated!", "Suggested fixes:", *fixes]))
+
+
+_LEAST = 2
+"""Where the range of an extent begins that PyTorch does not take for a number."""
+
+
+def _roots(
+    module: nn.Module, program: torch.export.ExportedProgram, call: Call, shapes: Any
+) -> Iterator[tuple[Any, Any]]:
+    """Yield the dimension that each derived one is a multiple of, and its symbol in ``program``."""
+    for node, axes in zip(inputs_of(program), open_axes(module, call, shapes), strict=True):
+        for axis, dim in axes.items():
+            root = getattr(dim, "root", None)
+            extent = node.meta["val"].shape[axis]
+            if root is not None and isinstance(extent, torch.SymInt):
+                (symbol,) = extent.node.expr.free_symbols
+                yield root, symbol
