@@ -20,6 +20,7 @@ from torch.export.graph_signature import ConstantArgument, ExportGraphSignature
 from torch.fx import traceback
 from torch.fx.experimental.proxy_tensor import make_fx, maybe_enable_thunkify
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
 Table = Mapping[Any, Callable[..., Any]]
 
@@ -113,7 +114,27 @@ def _is_taken_apart(node: fx.Node, table: Table, composite: Collection[Any]) -> 
     if not rule.__module__.startswith(_HERE):
         return True
     args, kwargs = fx.map_arg((node.args, node.kwargs), _value)
-    return rule(*args, **kwargs) is not NotImplemented
+    try:
+        with _Refused():
+            return rule(*args, **kwargs) is not NotImplemented
+    except _Computed:  # a rule says so before it computes anything
+        return True
+
+
+class _Computed(Exception):
+    """A tensor would be computed."""
+
+
+class _Refused(TorchDispatchMode):
+    """While it is entered, nothing that returns a tensor is computed."""
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        """Answer a question on a tensor."""
+        if any(isinstance(r.type, torch.TensorType) for r in func._schema.returns):
+            raise _Computed
+        return func(*args, **(kwargs or {}))
 
 
 def _value(node: fx.Node) -> Any:

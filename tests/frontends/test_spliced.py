@@ -18,6 +18,7 @@ from tests.modules import Apply
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.frontends.converters.corrected import known_operators
 from tvm_sparse.frontends.decompositions import decompositions
+from tvm_sparse.frontends.program import spliced as spliced_module
 from tvm_sparse.frontends.program import taken_apart as own
 from tvm_sparse.frontends.program.taken_apart import taken_apart
 
@@ -150,3 +151,27 @@ def test_a_refusal_of_a_rule_is_not_asked_again(parts) -> None:
     with pytest.raises(UnsupportedError, match="has a sine"):
         taken_apart(program, {aten.sin.default: refuse})
     assert not parts
+
+
+def test_a_rule_is_asked_without_computing():
+    """Whether ours takes an operator apart is known before its first operator."""
+    asked: list[Any] = []
+
+    def rule(x: torch.Tensor) -> Any:
+        asked.append(x.shape[0] == x.size(0) and x.device)
+        if x.shape[1] == 5:
+            return NotImplemented
+        result = x + x
+        asked.append("computed")
+        return result
+
+    rule.__module__ = f"{spliced_module._HERE}.decompositions.some"
+    for columns, apart in ((5, False), (6, True)):
+        example = (torch.rand(3, columns),)
+        shapes = ({0: Dim("rows")},)
+        program = torch.export.export(Apply(torch.relu), example, dynamic_shapes=shapes)
+        (node,) = (n for n in program.graph.nodes if n.op == "call_function")
+        with node.meta["val"].fake_mode:
+            found = spliced_module._is_taken_apart(node, {node.target: rule}, ())
+        assert found is apart
+    assert asked == [torch.device("cpu")] * 2
