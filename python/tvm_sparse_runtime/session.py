@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from . import engine, extents, gpu, tensors
 from .direct import Direct
-from .errors import SparseRuntimeError, TensorError, shown
+from .errors import SparseRuntimeError, shown
 from .extents import Bounds
 from .pool import Pool
 from .spec import TensorSpec, alignments, nbytes
@@ -179,9 +179,7 @@ class Session:
         """
         if (spans := self._direct.spans(values)) is not None:
             return tuple([*map(tensors.to_torch, self._owned(self._run(values), spans))])
-        if len(values) != len(self.inputs):
-            expected = "; ".join([f"{len(self.inputs)}", *map(str, self.inputs)])
-            raise TensorError("inputs", f"{len(values)} tensors", expected)
+        tensors.count(values, self.inputs)
         with gpu.turn(self.device, values):
             return self._called(values)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,13 @@ import numpy as np
 from . import engine, extents, gpu
 from .errors import TensorError, shown
 from .spec import ALIGNMENT, ITEM_BYTES, TensorSpec, nbytes
+
+
+def count(values: Sequence[Any], specs: Sequence[TensorSpec]) -> None:
+    """Refuse more or fewer ``values`` than inputs."""
+    if len(values) != len(specs):
+        expected = "; ".join([f"{len(specs)}", *map(str, specs)])
+        raise TensorError("inputs", f"{len(values)} tensors", expected)
 
 
 def accept(

@@ -11,6 +11,7 @@ from torch import nn
 import tvm_sparse as ts
 from tvm_sparse.base.targets import parse_target
 from tvm_sparse.comparison.profile import profile, timed
+from tvm_sparse_runtime.errors import TensorError
 
 
 def test_every_kernel_is_named_and_timed():
@@ -57,3 +58,25 @@ def test_kernels_of_a_gpu_are_not_timed_one_by_one(times):
     library = SimpleNamespace(target=parse_target("cuda:sm_90").target)
     with pytest.raises(ts.UnsupportedError, match="run in a CUDA graph"):
         times(library, [])
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        (),
+        (torch.randn(4, 32), torch.randn(4, 32)),
+        (torch.randn(4, 31),),
+        (torch.randn(4, 32).double(),),
+        (torch.randn(9, 32),),
+    ],
+)
+def test_inputs_are_those_of_a_call(inputs):
+    model = nn.Linear(32, 16).eval()
+    rows = torch.export.Dim("rows", max=8)
+    examples, config = (torch.randn(4, 32),), ts.Config(measure=False)
+    library = ts.compile(model, examples, dynamic_shapes=({0: rows},), config=config)
+    with pytest.raises(TensorError) as called:
+        library(*inputs)
+    with pytest.raises(TensorError) as profiled:
+        library.profile(*inputs)
+    assert str(profiled.value) == str(called.value)

@@ -20,7 +20,7 @@ from tvm_sparse.ops.tensors.sums_of_products import products
 from tvm_sparse.passes.finish.assemble import seen
 from tvm_sparse.passes.graph.rewrite import op_name
 from tvm_sparse.schedules.kernel import Kernel, is_contraction
-from tvm_sparse_runtime import engine
+from tvm_sparse_runtime import engine, extents, tensors
 
 
 def planned_kernels(mod: tvm.IRModule, rules: dict[str, str | None]) -> list[Kernel]:
@@ -100,6 +100,8 @@ def profile(library: Any, inputs: Sequence[Any], repeat: int = 10) -> list[Kerne
     ------
     UnsupportedError
         The library runs on a GPU.
+    TensorError
+        A tensor is missing or does not fit its specification.
     """
     _refuse_graphs(library)
     return _profiled(library, _arguments(library, inputs), repeat)
@@ -146,8 +148,12 @@ def _refuse_graphs(library: Any) -> None:
 
 
 def _arguments(library: Any, inputs: Sequence[Any]) -> list[Any]:
-    """Return what ``main`` takes: the inputs, then the weights."""
-    given = [tvm.runtime.tensor(np.asarray(x)) for x in inputs]
+    """Return what ``main`` takes: the inputs, checked as in a call, then the weights."""
+    tensors.count(inputs, library.inputs)
+    dims: dict[str, int] = {}
+    pairs = zip(inputs, library.inputs, strict=True)
+    given = [tensors.accept(np.asarray(x), spec, dims) for x, spec in pairs]
+    extents.check(library.inputs, [x.shape for x in given], dims, library.bounds)
     return [*given, *(tvm.runtime.tensor(w) for w in library.weights.values())]
 
 
