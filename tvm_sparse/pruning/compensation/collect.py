@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import replace
 
-from torch import nn
+from torch import Tensor, nn
 
 from tvm_sparse.pruning.compensation.calls import Call, watch
 from tvm_sparse.pruning.compensation.inputs import Convolution, inputs_of
@@ -31,11 +31,11 @@ def collect(stage: Stage, starts: Starts) -> dict[str, InputStatistics]:
             reference = calls.pop(0)
             for key, layer in readers.items():
                 twin = replace(layer, module=dense.get_submodule(layer.name))
-                pairs = zip(
-                    inputs_of(layer, here, call, run.batch),
-                    inputs_of(twin, there, reference, run.batch),
-                    strict=True,
-                )
+                own = inputs_of(layer, here, call, run.batch)
+                if model is dense:
+                    pairs: Iterable[tuple[Tensor, Tensor]] = ((x, x) for x in own)
+                else:
+                    pairs = zip(own, inputs_of(twin, there, reference, run.batch), strict=True)
                 for inputs, wanted in pairs:
                     found.setdefault(key, InputStatistics(layer.name)).add(inputs, wanted)
 

@@ -127,10 +127,13 @@ class Compensation:
 
     def _normal(self, view: _View, statistics: InputStatistics) -> _Normal:
         """Return the equations of all layers that read the inputs of ``statistics``."""
-        gram, cross = (view.columns(matrix) for matrix in statistics.matrices())
-        extra = damping_of(gram, self.damping)
-        hessian = damped(gram, extra)
-        mixed = torch.lerp(hessian, damped(cross, extra), self.reference)
+        gram, cross = statistics.matrices()
+        own = view.columns(gram)
+        extra = damping_of(own, self.damping)
+        mixed = hessian = damped(own, extra)
+        del own
+        if cross is not gram:
+            mixed = torch.lerp(hessian, damped(view.columns(cross), extra), self.reference)
         return _Normal(hessian, mixed, inverse_factor(hessian))
 
 

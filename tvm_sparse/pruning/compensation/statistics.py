@@ -21,7 +21,8 @@ class InputStatistics:
     """Sums over all calibration data of one layer, in float64.
 
     ``gram`` is ``X^T X`` of the inputs ``X`` in the network pruned so far, ``cross`` is ``D^T X``
-    with the inputs ``D`` in the dense network, both ``(parts, columns, columns)``.
+    with the inputs ``D`` in the dense network, both ``(parts, columns, columns)``. They are one
+    tensor, which is computed and stored once, as long as ``D`` is ``X``.
     """
 
     def __init__(self, name: str) -> None:
@@ -43,20 +44,25 @@ class InputStatistics:
         if rows >= columns:
             self._multiply(inputs, dense)
             return
-        self._waiting.append((inputs.clone(), dense.clone()))
+        kept = inputs.clone()
+        self._waiting.append((kept, kept if dense is inputs else dense.clone()))
         if 2 * inputs.nbytes * len(self._waiting) >= AT_ONCE:
             self.flush()
 
     def flush(self) -> None:
         """Multiply what waits: few rows at a time would spend all time on the sums."""
         if self._waiting:
-            inputs, dense = (torch.cat(rows, 1) for rows in zip(*self._waiting, strict=True))
+            same = all(inputs is dense for inputs, dense in self._waiting)
+            inputs = torch.cat([inputs for inputs, _ in self._waiting], 1)
+            dense = inputs if same else torch.cat([dense for _, dense in self._waiting], 1)
             self._waiting = []
             self._multiply(inputs, dense)
 
     def _multiply(self, inputs: Tensor, dense: Tensor) -> None:
-        inputs, dense = inputs.float(), dense.float()
-        gram, cross = inputs.mT @ inputs, dense.mT @ inputs
+        same = dense is inputs
+        inputs = inputs.float()
+        gram = inputs.mT @ inputs
+        cross = gram if same else dense.float().mT @ inputs
         # A value that is not finite makes its own product with itself so.
         if not all(m.diagonal(dim1=-2, dim2=-1).isfinite().all() for m in (gram, cross)):
             raise InputError(
@@ -66,10 +72,14 @@ class InputStatistics:
                 "check the calibration batches, and the model's outputs on them",
             )
         if self.gram is None or self.cross is None:
-            self.gram, self.cross = gram.double(), cross.double()
-        else:
-            self.gram += gram
+            self.gram = gram.double()
+            self.cross = self.gram if same else cross.double()
+            return
+        if self.cross is self.gram and not same:
+            self.cross = self.gram.clone()
+        if self.cross is not self.gram:
             self.cross += cross
+        self.gram += gram
 
     def kept(self, key: Hashable, make: Callable[[], Kept]) -> Kept:
         """Return what was made of the sums under ``key``: layers that share inputs share it, too.

@@ -27,8 +27,9 @@ FIRST = 1e30
 
 def damped(gram: Tensor, extra: Tensor) -> Tensor:
     """Return ``gram`` with ``extra`` (parts) added to its diagonals, which makes it definite."""
-    unit = torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device)
-    return gram + extra[:, None, None] * unit
+    found = gram.clone()
+    found.diagonal(dim1=-2, dim2=-1).add_(extra[:, None])
+    return found
 
 
 def damping_of(gram: Tensor, fraction: float) -> Tensor:
@@ -90,7 +91,9 @@ def inverse_factor(hessian: Tensor) -> Tensor:
     """
     upper = torch.linalg.cholesky(hessian.flip(-2, -1)).flip(-2, -1)
     unit = torch.eye(hessian.shape[-1], dtype=hessian.dtype, device=hessian.device)
-    return torch.linalg.solve_triangular(upper, unit.expand_as(upper), upper=True)
+    result = unit.repeat(*upper.shape[:-2], 1, 1) if upper.ndim > 2 else unit
+    del unit  # of a wide layer each of these takes hundreds of megabytes
+    return torch.linalg.solve_triangular(upper, result, upper=True, out=result)
 
 
 def solution(wanted: Tensor, factor: Tensor) -> Tensor:
