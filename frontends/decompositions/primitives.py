@@ -135,9 +135,10 @@ def _steps(start: Any, end: Any, step: Any = 1, *, dtype: Any = None, **_: Any) 
     """TVM counts the elements of a negative, broken or open step wrongly, or in floats."""
     if not isinstance(step, int | float | torch.SymInt):
         return NotImplemented
-    if isinstance(step, int | float) and step == 1:
-        return NotImplemented
     whole = all(isinstance(v, int | torch.SymInt) for v in (start, end, step))
+    fixed = not any(isinstance(v, torch.SymInt) for v in (start, end, step))
+    if (whole or fixed) and isinstance(step, int | float) and step == 1:
+        return NotImplemented
     dtype = dtype or (torch.int64 if whole else torch.get_default_dtype())
     start, end, step = (
         int(v) if isinstance(v, float) and v.is_integer() else v for v in (start, end, step)
@@ -148,6 +149,17 @@ def _steps(start: Any, end: Any, step: Any = 1, *, dtype: Any = None, **_: Any) 
     return (wide * step + start).to(dtype)
 
 
+_MOST = 1 << 12
+"""Largest divisor of ends and steps whose quotients are whole numbers where PyTorch's are."""
+
+
+def _ratio(value: Any) -> tuple[Any, int]:
+    """Return a number as a quotient of whole ones; the divisor of an unknown one is zero."""
+    if isinstance(value, int | torch.SymInt):
+        return value, 1
+    return value.as_integer_ratio() if isinstance(value, float) else (0, 0)
+
+
 def _count(start: Any, end: Any, step: Any) -> Any:
     """Return how many whole steps there are before ``end``."""
     span, size = (end - start, step) if step > 0 else (start - end, -step)
@@ -156,6 +168,14 @@ def _count(start: Any, end: Any, step: Any) -> Any:
 
 
 def _counted(start: Any, end: Any, step: float) -> Any:
-    """Return how many steps there are before ``end``, of real numbers."""
+    """Return how many steps there are before ``end``, of real numbers.
+
+    With an open extent it is a quotient of whole numbers: of 0.25, ``n`` and 0.5 ``4 * n // 2``.
+    """
+    if any(isinstance(v, torch.SymInt) for v in (start, end)):
+        ratios = [_ratio(v) for v in (start, end, step)]
+        under = math.lcm(*(ratio[1] for ratio in ratios))
+        if 0 < under <= _MOST:
+            return _count(*(over * (under // own) for over, own in ratios))
     count = torch.sym_int(math.ceil((end - start) / step))
     return max(0, count) if isinstance(count, int) else count

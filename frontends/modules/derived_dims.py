@@ -15,25 +15,32 @@ from tvm_sparse.frontends.modules.open_axes import Call, inputs_of, open_axes
 def refuse_narrower(
     module: nn.Module, program: torch.export.ExportedProgram, call: Call, shapes: Any
 ) -> None:
-    """Refuse a program that leaves out sizes that the range of a derived dimension has.
+    """Refuse a program that leaves out sizes that the ranges of derived dimensions have.
 
-    PyTorch refuses one that leaves out sizes of a plain dimension. That it begins at two where the
-    range begins at one is no reason to: its extents always do.
+    PyTorch refuses one that leaves out sizes of a plain dimension, or takes two for one. That it
+    begins at two where the range begins at one is no reason to: its extents always do.
 
     Raises
     ------
     ValueError
         As PyTorch says it of plain dimensions.
     """
+    roots = dict(_roots(module, program, call, shapes))
     fixes = []
-    for dim, symbol in dict(_roots(module, program, call, shapes)).items():
+    for dim, symbol in roots.items():
         limits = program.range_constraints[symbol]
         low, high = int(limits.lower), int_oo if limits.upper >= int_oo else int(limits.upper)
         if max(dim.min, _LEAST) < low or int_oo > dim.max > high:
             ends = f"min={max(low, dim.min)}" + ("" if high >= int_oo else f", max={high}")
             fixes.append(f"  {dim.__name__} = Dim('{dim.__name__}', {ends})")
-    if fixes:
+    if fixes or len(set(roots.values())) < len(roots):
         raise ValueError("\n".join(["Constraints violated!", "Suggested fixes:", *fixes]))
+
+
+def has_derived(module: nn.Module, call: Call, shapes: Any) -> bool:
+    """Whether a multiple of a dimension is open."""
+    axes = open_axes(module, call, shapes)
+    return any(hasattr(dim, "root") for own in axes for dim in own.values())
 
 
 _LEAST = 2

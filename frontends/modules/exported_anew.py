@@ -12,14 +12,17 @@ from torch.utils._sympy.numbers import int_oo
 
 from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.modules.asked_sizes import exported_at_sizes
-from tvm_sparse.frontends.modules.needed_conditions import needed
+from tvm_sparse.frontends.modules.derived_dims import has_derived, refuse_narrower
+from tvm_sparse.frontends.modules.kept_state import kept_state
+from tvm_sparse.frontends.modules.needed_conditions import needed, refuse_numbers
 from tvm_sparse.frontends.modules.open_axes import Call, inputs_of, open_axes
 from tvm_sparse.frontends.modules.other_examples import answering_otherwise, examples_of
 from tvm_sparse.frontends.modules.traced import followed, traced
 from tvm_sparse.frontends.modules.untraced import not_traced, suggests_multiples
-from tvm_sparse.frontends.program.asked_conditions import Condition
+from tvm_sparse.frontends.program.asked_conditions import AskedConditions, Condition
 from tvm_sparse.frontends.program.conditions import bounded
 from tvm_sparse.frontends.program.one_division import OneDivision
+from tvm_sparse.frontends.program.ones import traced_at
 
 Exported = tuple[torch.export.ExportedProgram, list[Condition]]
 """A program, and the conditions under which it is what its model computes."""
@@ -60,12 +63,28 @@ def _found(
     found: list[Exported] = []
     for example in _examples(module, call, shapes, found):
         with followed(forms) as asked:
-            program = exported_at_sizes(module, example, shapes, asked)
+            program = _program(module, example, shapes, asked)
         if program is not None:
             found.append((program, needed(module, program, example, asked.found)))
             if not found[-1][1]:
                 break
     return found
+
+
+def _program(
+    module: nn.Module, call: Call, shapes: Any, asked: AskedConditions
+) -> torch.export.ExportedProgram | None:
+    """Return what PyTorch exports of an example that is not the given one, or None."""
+    if not has_derived(module, call, shapes):
+        return exported_at_sizes(module, call, shapes, asked)
+    try:
+        with kept_state(module):
+            program = torch.export.export(module, *call, dynamic_shapes=shapes)
+        refuse_narrower(module, program, call, shapes)
+    except Exception:  # of PyTorch: what it does not take is not taken
+        return None
+    refuse_numbers(module, program, needed(module, program, call, asked.numbers))
+    return program
 
 
 def answered_otherwise(module: nn.Module, call: Call, shapes: Any, exported: Exported) -> Exported:
@@ -74,7 +93,7 @@ def answered_otherwise(module: nn.Module, call: Call, shapes: Any, exported: Exp
     A module that keeps a table of its last length reads that one if the example is as long.
     """
     program, conditions = exported
-    if not bounded(program, conditions)[1]:
+    if not conditions:
         return exported
     found = [exported]
     for example in _otherwise(module, call, exported):
@@ -82,11 +101,21 @@ def answered_otherwise(module: nn.Module, call: Call, shapes: Any, exported: Exp
             program, asked = traced(module, example, shapes)
         except Exception:  # of PyTorch: what it does not take is not taken
             continue
-        if not needed(module, program, example, asked.numbers):
+        as_wide = _as_wide(program, bounded(*exported)[0])
+        if as_wide and not needed(module, program, example, asked.numbers):
             found.append((program, needed(module, program, example, asked.found)))
         if not found[-1][1]:
             break
     return min(found, key=lambda one: len(one[1]))
+
+
+def _as_wide(program: torch.export.ExportedProgram, other: torch.export.ExportedProgram) -> bool:
+    """Whether as many extents of ``program`` are open as of ``other``, with all of its sizes."""
+    mine, others = ([p.range_constraints.get(s) for s in traced_at(p)] for p in (program, other))
+    return len(mine) == len(others) and all(
+        a is not None and b is not None and a.lower <= b.lower and a.upper >= b.upper
+        for a, b in zip(mine, others, strict=True)
+    )
 
 
 def _examples(

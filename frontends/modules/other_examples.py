@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -26,7 +26,9 @@ _TRIED = 2
 
 
 def examples_of(module: nn.Module, call: Call, shapes: Any) -> Iterator[Call]:
-    """Yield ``call``, and then one whose open axes are one smaller, or larger where need be.
+    """Yield ``call``, one whose open axes are one smaller, or larger where need be, and a third.
+
+    In the third every other dimension stays: PyTorch takes two of one size for one.
 
     A model that pads ``x`` if ``x.shape[1] % 8`` is traced without the padding where the example
     has whole blocks, and is then one for multiples of eight alone. With another example it pads by
@@ -34,17 +36,31 @@ def examples_of(module: nn.Module, call: Call, shapes: Any) -> Iterator[Call]:
     """
     yield call
     leaves, tree = pytree.tree_flatten(call)
-    moved = list(map(_moved, leaves, open_axes(module, call, shapes)))
-    if any(new is not old for new, old in zip(moved, leaves, strict=True)):
-        args, kwargs = tree.unflatten(moved)
-        if failure_of(module, (args, kwargs)) is None:
-            yield args, kwargs
+    opened = open_axes(module, call, shapes)
+    dims = [dim for own in opened for dim in own.values() if isinstance(dim, Dim)]
+    names = list(dict.fromkeys(_root(dim).__name__ for dim in dims))
+    for some in (names, names[1::2]):
+        moved = [_moved(x, axes, some) for x, axes in zip(leaves, opened, strict=True)]
+        if any(new is not old for new, old in zip(moved, leaves, strict=True)):
+            args, kwargs = tree.unflatten(moved)
+            if failure_of(module, (args, kwargs)) is None:
+                yield args, kwargs
 
 
-def _moved(value: Any, axes: dict[int, Any]) -> Any:
+def _root(dim: Any) -> Any:
+    """Return the dimension that one is a multiple of, or the plain one itself."""
+    return getattr(dim, "root", dim)
+
+
+def _moved(value: Any, axes: dict[int, Any], names: Collection[str]) -> Any:
+    """Return a leaf with another size of the dimensions that are called by ``names``."""
     for axis, dim in axes.items():
-        if isinstance(dim, Dim) and not hasattr(dim, "root"):
-            value = _repeated(value, axis, _beside(dim, value.shape[axis]))
+        if isinstance(dim, Dim) and _root(dim).__name__ in names:
+            extent: Any = getattr(dim, "fn", lambda size: size)
+            rest = int(extent(0))
+            step = int(extent(1)) - rest
+            size = _beside(_root(dim), (value.shape[axis] - rest) // step)
+            value = _repeated(value, axis, size * step + rest)
     return value
 
 
@@ -64,15 +80,15 @@ def answering_otherwise(
     """
     leaves, tree = pytree.tree_flatten(call)
     example = traced_at(program)
-    for row in itertools.islice(failing(condition, program.range_constraints), _TRIED):
-        sizes = example | {symbol: max(size, _LEAST) for symbol, size in row.items()}
-        if sizes == example | row:
-            pairs = zip(leaves, inputs_of(program), strict=True)
-            args, kwargs = tree.unflatten(
-                [_at(x, node.meta.get("val"), sizes) for x, node in pairs]
-            )
-            if failure_of(module, (args, kwargs)) is None:
-                yield args, kwargs
+    rows = failing(condition, program.range_constraints)
+    others = (row for row in rows if min(row.values()) >= _LEAST)
+    for row in itertools.islice(others, _TRIED):
+        pairs = zip(leaves, inputs_of(program), strict=True)
+        args, kwargs = tree.unflatten(
+            [_at(x, node.meta.get("val"), example | row) for x, node in pairs]
+        )
+        if failure_of(module, (args, kwargs)) is None:
+            yield args, kwargs
 
 
 def _at(value: Any, traced: Any, sizes: Mapping[Any, int]) -> Any:

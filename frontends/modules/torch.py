@@ -100,13 +100,13 @@ def exported(module: nn.Module, call: Call, shapes: Any) -> torch.export.Exporte
         try:
             found, asked = traced(module, call, shapes)
             _open_from_one(found, shapes)
+            refuse_numbers(module, found, needed(module, found, call, asked.numbers))
             refuse_narrower(module, found, call, shapes)
         except SparseError:
             raise
         except Exception as error:
             found, conditions = exported_anew(module, call, shapes, error)
         else:
-            refuse_numbers(module, found, needed(module, found, call, asked.numbers))
             conditions = needed(module, found, call, asked.found)
             found, conditions = answered_otherwise(module, call, shapes, (found, conditions))
     found.graph_module.meta[CONDITIONS] = conditions

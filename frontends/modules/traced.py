@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from tvm_sparse.frontends.modules.huggingface import whole_sizes
 from tvm_sparse.frontends.modules.kept_state import kept_state
 from tvm_sparse.frontends.modules.open_axes import Call
 from tvm_sparse.frontends.modules.tensor_lengths import TensorLengths
@@ -23,8 +24,9 @@ def followed(
     forms: Callable[[], AbstractContextManager[Any]] = OneDivision,
 ) -> Iterator[AskedConditions]:
     """Let traces keep extents open, in ``forms``, and give the conditions that they ask."""
-    with forms(), WholeQuotients(), TensorLengths(), KnownShapes(), AskedConditions() as asked:
-        yield asked
+    with forms(), WholeQuotients(), TensorLengths(), whole_sizes(), KnownShapes():
+        with AskedConditions() as asked:
+            yield asked
 
 
 def traced(

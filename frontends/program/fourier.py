@@ -10,7 +10,7 @@ import torch
 from torch import fx
 
 from tvm_sparse.errors import UnsupportedError
-from tvm_sparse.frontends.converters.corrected import layer_of
+from tvm_sparse.frontends.converters.corrected import layer_of, shown_value
 from tvm_sparse.frontends.program.complex_parts import Pair, Writer
 
 aten = torch.ops.aten
@@ -103,6 +103,13 @@ def _extent(w: Writer, x: fx.Node, axis: int, *, in_parts: bool = False) -> int:
         whole = _largest_factor(extent) if in_parts and fixed and extent <= LONGEST else extent
         if whole <= MOST:
             return extent
+    else:
+        raise UnsupportedError(
+            layer_of(w.node),
+            f"transforms all of axis {axis} of {shown_value(x)}, which is open",
+            "one size of an axis that is transformed",
+            "leave it out of dynamic_shapes, or fix it by --shape",
+        )
     raise UnsupportedError(
         layer_of(w.node),
         f"transforms an axis of {extent}",

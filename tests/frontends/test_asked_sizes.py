@@ -45,6 +45,11 @@ FORMS = {
         torch.arange(0, x.shape[1], 2) + x[0, 0, 0],
         torch.arange(x.shape[1], 0, -3) + x[0, 0, 0],
     ),
+    "counted in halves": lambda x: (
+        torch.arange(0.5, x.shape[1])[:, None] / x.shape[1] + x,
+        torch.arange(-0.25, x.shape[1] // 2, 0.5) + x[0, 0, 0],
+        torch.arange(x.shape[1], 0.0, -1.5) + x[0, 0, 0],
+    ),
     "turned": lambda x: (
         torch.roll(x, x.shape[1] // 2, 1),
         torch.roll(x, (-(x.shape[1] // 2), 1), (1, 2)),

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import copy
 
+import pytest
 import torch
+from torch.export import Dim
 from torch.utils import _pytree as pytree
 
 import tvm_sparse as ts
 import tvm_sparse_runtime as runtime
-from tests.zoo import cache_name, transformers_model
+from tests.zoo import cache_name, package, transformers_model
+from tvm_sparse.frontends.load import load
 from tvm_sparse.frontends.structure import plain
 
 FAST = ts.Config(measure=False)
@@ -82,3 +85,20 @@ def test_masks_and_positions_counted_from_them():
     assert type(found) is type(expected) and found.keys() == expected.keys()
     for got, wanted in zip(found.values(), expected.values(), strict=True):
         torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_sizes_of_tables_are_left_open():
+    """A model with places for a plane of its own size is one for all others, too."""
+    transformers = package("transformers")
+    from transformers.utils.generic import torch_int
+
+    config = transformers.Dinov2Config(
+        hidden_size=16, num_hidden_layers=1, num_attention_heads=2, image_size=16, patch_size=4
+    )
+    model = transformers.Dinov2Model(config).eval()
+    shapes = ({2: 4 * Dim("h", min=2, max=8), 3: 4 * Dim("w", min=2, max=8)},)
+    found = load(model, (torch.rand(1, 3, 16, 16),), dynamic_shapes=shapes)
+    assert found.bounds == {"h": (2, 8), "w": (2, 8)}
+    assert found.ranges == ()
+    assert torch_int(2.5) == 2

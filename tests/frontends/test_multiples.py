@@ -218,7 +218,31 @@ class Folded(nn.Module):
         return F.fold(F.unfold(x, 4, stride=4) * 2, x.shape[2:], 4, stride=4)
 
 
+@pytest.mark.slow
 def test_sizes_that_pytorch_leaves_out_of_a_multiple_are_told():
     shapes = ({2: 2 * Dim("h", min=2, max=20), 3: 2 * Dim("w", min=2, max=20)},)
     with pytest.raises(InputError, match=r"open; .*; pass h = Dim\('h', min=2, max=3\)"):
         load(Folded(), (torch.rand(2, 4, 6, 6),), dynamic_shapes=shapes)
+
+
+class Placed(nn.Module):
+    """Places of a square plane, which are resized for another one."""
+
+    def __init__(self):
+        super().__init__()
+        self.places = nn.Parameter(torch.rand(1, 2, 4, 4))
+
+    def forward(self, x):
+        rows, columns = x.shape[2] // 2, x.shape[3] // 2
+        places = self.places
+        if rows * columns != 16 or rows != columns:
+            places = F.interpolate(places, (rows, columns), mode="bilinear")
+        return F.avg_pool2d(x, 2) + places
+
+
+def test_an_example_of_the_only_size_that_is_not_resized():
+    shapes = ({2: 2 * Dim("h", min=2, max=20), 3: 2 * Dim("w", min=2, max=20)},)
+    found = load(Placed().eval(), (torch.rand(1, 2, 8, 8),), dynamic_shapes=shapes)
+    assert found.ranges == ()
+    assert found.inputs[0].shape == (1, 2, "h * 2", "w * 2")
+    assert found.bounds == {"h": (2, 20), "w": (2, 20)}
