@@ -40,6 +40,14 @@ _KNOWN: tuple[tuple[str, tuple[str, str, str]], ...] = (
     ),
     (r"data-dependent|[Uu]nbacked|u\d+ ", _VALUES),
     (
+        r"^We found a fake tensor in the exported program constant's list",
+        (
+            "it gives a weight another value when it is called",
+            "weights that stay",
+            "leave `weight.data = ...` out of forward: set the weight before",
+        ),
+    ),
+    (
         r"\.numpy\(\)|__array__|numpy",
         (
             "it turns a tensor into a NumPy array",

@@ -45,6 +45,12 @@ def shapeless(x: torch.Tensor) -> torch.Tensor:
 doubled.register_fake(torch.empty_like)
 
 
+@refused()
+def merges_its_weights(self, x):
+    self.linear.weight.data = self.linear.weight.data @ self.linear.weight.data
+    return self.linear(x)
+
+
 # Control flow that values decide
 
 

@@ -176,3 +176,13 @@ def test_a_quantised_model_keeps_what_was_asked():
     library(x)
     with pytest.raises(SparseRuntimeError, match="traced where"):
         library(torch.randn(4, 4, 16))
+
+
+def test_a_condition_on_a_multiple_names_its_axis():
+    class Decided(nn.Module):
+        def forward(self, x):
+            return x * 2 if x.shape[1] % 5 == 0 else x
+
+    shapes = ({1: 2 * Dim("n", min=2, max=40) + 1},)
+    found = ts.load(Decided(), (torch.rand(3, 15),), dynamic_shapes=shapes)
+    assert re.search(r"traced where .*\(\(x.shape\[1\] - 1\) // 2\)", found.ranges[0]), found.ranges
