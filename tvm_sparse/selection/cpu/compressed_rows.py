@@ -101,8 +101,11 @@ def batch_in_lanes(contraction: Contraction, vectors: int = 1) -> bool:
 
     ``ceil(8 n / 16)`` is simplified to a form whose bounds it no longer finds, so is
     ``ceil(15 n / 16)``. Schedules need the proof: what reads rows lies in the loop of their tile.
+    Computed extents are variables when functions are scheduled (``PlainExtents``).
     """
-    rows, span = math.prod(contraction.lead), vectors * LANES
+    known = (int, tirx.IntImm, tirx.Var)
+    lead = [e if isinstance(e, known) else tirx.Var("n", "int64") for e in contraction.lead]
+    rows, span = math.prod(lead), vectors * LANES
     if isinstance(rows, int):
         return True
     return bool(Analyzer().can_prove(tirx.ceildiv(rows, span) * span - rows >= 0))
