@@ -151,3 +151,16 @@ def test_threads_share_the_borders(height, widths, threads, monkeypatch):
     arrays = [tvm.runtime.tensor(a) for a in (x, *format.encode(matrix).values())]
     module["main"](*arrays, got)
     np.testing.assert_array_equal(got.numpy(), expected)
+
+
+def test_square_planes_of_one_open_extent():
+    """The extent is handed to a function once, though its output has it twice."""
+    torch.manual_seed(0)
+    layers = [nn.Conv2d(3, 8, 3, 2, 1), nn.ReLU(), nn.Conv2d(8, 8, 3, 1, 1)]
+    model = nn.Sequential(*layers).eval().requires_grad_(False)
+    side = torch.export.Dim("side", min=2, max=40)
+    shapes = ({2: side, 3: side},)
+    library = ts.compile(model, (torch.rand(1, 3, 8, 8),), dynamic_shapes=shapes, config=CONFIG)
+    for size in (2, 9, 40):
+        x = torch.rand(1, 3, size, size)
+        torch.testing.assert_close(library(x), model(x), rtol=1e-5, atol=1e-5)
