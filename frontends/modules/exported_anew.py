@@ -14,7 +14,11 @@ from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.modules.asked_sizes import exported_at_sizes
 from tvm_sparse.frontends.modules.derived_dims import has_derived, refuse_narrower
 from tvm_sparse.frontends.modules.kept_state import kept_state
-from tvm_sparse.frontends.modules.needed_conditions import needed, refuse_numbers
+from tvm_sparse.frontends.modules.needed_conditions import (
+    conditions_of_trace,
+    needed,
+    refuse_numbers,
+)
 from tvm_sparse.frontends.modules.open_axes import Call, inputs_of, open_axes
 from tvm_sparse.frontends.modules.other_examples import answering_otherwise, examples_of
 from tvm_sparse.frontends.modules.traced import followed, traced
@@ -65,7 +69,7 @@ def _found(
         with followed(forms) as asked:
             program = _program(module, example, shapes, asked)
         if program is not None:
-            found.append((program, needed(module, program, example, asked.found)))
+            found.append((program, conditions_of_trace(module, program, example, asked.found)))
             if not found[-1][1]:
                 break
     return found
@@ -103,7 +107,7 @@ def answered_otherwise(module: nn.Module, call: Call, shapes: Any, exported: Exp
             continue
         as_wide = _as_wide(program, bounded(*exported)[0])
         if as_wide and not needed(module, program, example, asked.numbers):
-            found.append((program, needed(module, program, example, asked.found)))
+            found.append((program, conditions_of_trace(module, program, example, asked.found)))
         if not found[-1][1]:
             break
     return min(found, key=lambda one: len(one[1]))

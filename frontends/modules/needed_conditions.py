@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -13,9 +13,9 @@ from torch.utils import _pytree as pytree
 from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.modules.kept_state import kept_state
 from tvm_sparse.frontends.modules.open_axes import Call, inputs_of
-from tvm_sparse.frontends.program.asked_conditions import Condition
+from tvm_sparse.frontends.program.asked_conditions import Condition, of_several_extents
 from tvm_sparse.frontends.program.conditions import failing
-from tvm_sparse.frontends.program.decided_extents import size_of
+from tvm_sparse.frontends.program.decided_extents import environments_of, size_of
 from tvm_sparse.frontends.program.ones import Shapes, traced_at
 
 _ROWS = 3
@@ -38,6 +38,25 @@ def needed(
     condition does not hold, both are run on random numbers: they have to agree.
     """
     return [c for c in conditions if _matters(module, program, call, c)]
+
+
+def conditions_of_trace(
+    module: nn.Module,
+    program: torch.export.ExportedProgram,
+    call: Call,
+    asked: Sequence[Condition],
+) -> list[Condition]:
+    """Return those that matter of what the model ``asked``, and of what its operators did.
+
+    Of an equality of several extents the program alone does not tell: what takes operators apart
+    goes by it, too. An inequality matters where the model itself fails without it: a slice may
+    just be empty.
+    """
+    equal, unequal = of_several_extents(environments_of(program))
+    ranges = program.range_constraints
+    decided = [c for c in equal if next(failing(c, ranges), None) is not None]
+    kept = [c for c in unequal if _fails_without(module, program, call, c)]
+    return list(dict.fromkeys([*decided, *needed(module, program, call, asked), *kept]))
 
 
 def refuse_numbers(
@@ -72,22 +91,48 @@ def _axes_of(program: torch.export.ExportedProgram, condition: Condition) -> str
 
 
 def _matters(module: nn.Module, program: Any, call: Call, condition: Condition) -> bool:
+    rows = _without(program, condition)
+    return not all(_same(module, program, call, sizes) for sizes in rows)
+
+
+def _fails_without(module: nn.Module, program: Any, call: Call, condition: Condition) -> bool:
+    """Whether there are sizes with which ``condition`` does not hold, and the model fails there."""
+    rows = list(_without(program, condition))
+    return bool(rows) and not any(_runs(module, program, call, sizes) for sizes in rows)
+
+
+def _without(program: Any, condition: Condition) -> Iterator[dict[Any, int]]:
+    """Yield sizes of all symbols with which ``condition`` does not hold."""
     rows, example = failing(condition, program.range_constraints), traced_at(program)
     size = sum(example.get(symbol, 1) for symbol in condition.symbols)
     least = [*itertools.islice(rows, _ROWS)]
     larger = itertools.islice((row for row in rows if sum(row.values()) > size), _ROWS)
-    return not all(_same(module, program, call, example | row) for row in (*least, *larger))
+    return (example | row for row in (*least, *larger))
+
+
+def _runs(module: nn.Module, program: Any, call: Call, sizes: Mapping[Any, int]) -> bool:
+    """Whether the model runs with the open extents at ``sizes``."""
+    try:
+        args, named = _at(program, call, sizes)
+        with kept_state(module):
+            module(*args, **named)
+    except Exception:
+        return False
+    return True
+
+
+def _at(program: Any, call: Call, sizes: Mapping[Any, int]) -> Call:
+    """Return a call with the open extents of ``program`` at ``sizes``."""
+    leaves, tree = pytree.tree_flatten(call)
+    pairs = zip(leaves, inputs_of(program), strict=True)
+    args, named = tree.unflatten([_resized(x, n.meta.get("val"), sizes) for x, n in pairs])
+    return args, named
 
 
 def _same(module: nn.Module, program: Any, call: Call, sizes: Mapping[Any, int]) -> bool:
     """Whether both give one result with the open extents at ``sizes``."""
-    places = inputs_of(program)
-    leaves, tree = pytree.tree_flatten(call)
-    if len(places) != len(leaves):
-        return False
     try:
-        pairs = zip(leaves, places, strict=True)
-        args, named = tree.unflatten([_resized(x, n.meta.get("val"), sizes) for x, n in pairs])
+        args, named = _at(program, call, sizes)
         traced = program.module(check_guards=False)
         given = pytree.tree_leaves((args, named))
         found = Shapes(traced, sizes).run(*given, enable_io_processing=False)

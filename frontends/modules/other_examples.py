@@ -24,6 +24,9 @@ _LEAST = 3
 _TRIED = 2
 """Examples with which a condition does not hold that are tried."""
 
+_RUN = 24
+"""Sizes that the model is run at to find them: it may fail at the least ones."""
+
 
 def examples_of(module: nn.Module, call: Call, shapes: Any) -> Iterator[Call]:
     """Yield ``call``, one whose open axes are one smaller, or larger where need be, and a third.
@@ -82,13 +85,16 @@ def answering_otherwise(
     example = traced_at(program)
     rows = failing(condition, program.range_constraints)
     others = (row for row in rows if min(row.values()) >= _LEAST)
-    for row in itertools.islice(others, _TRIED):
+
+    def called(row: dict[Any, int]) -> Call:
         pairs = zip(leaves, inputs_of(program), strict=True)
         args, kwargs = tree.unflatten(
             [_at(x, node.meta.get("val"), example | row) for x, node in pairs]
         )
-        if failure_of(module, (args, kwargs)) is None:
-            yield args, kwargs
+        return args, kwargs
+
+    calls = map(called, itertools.islice(others, _RUN))
+    yield from itertools.islice((c for c in calls if failure_of(module, c) is None), _TRIED)
 
 
 def _at(value: Any, traced: Any, sizes: Mapping[Any, int]) -> Any:

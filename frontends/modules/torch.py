@@ -20,7 +20,11 @@ from tvm_sparse.frontends.modules.dynamic_shapes import checked
 from tvm_sparse.frontends.modules.effective import inference_copy
 from tvm_sparse.frontends.modules.exported_anew import answered_otherwise, exported_anew
 from tvm_sparse.frontends.modules.huggingface import register_caches
-from tvm_sparse.frontends.modules.needed_conditions import needed, refuse_numbers
+from tvm_sparse.frontends.modules.needed_conditions import (
+    conditions_of_trace,
+    needed,
+    refuse_numbers,
+)
 from tvm_sparse.frontends.modules.open_axes import Call
 from tvm_sparse.frontends.modules.plain_module import plain_module
 from tvm_sparse.frontends.modules.traced import traced
@@ -107,7 +111,7 @@ def exported(module: nn.Module, call: Call, shapes: Any) -> torch.export.Exporte
         except Exception as error:
             found, conditions = exported_anew(module, call, shapes, error)
         else:
-            conditions = needed(module, found, call, asked.found)
+            conditions = conditions_of_trace(module, found, call, asked.found)
             found, conditions = answered_otherwise(module, call, shapes, (found, conditions))
     found.graph_module.meta[CONDITIONS] = conditions
     return found

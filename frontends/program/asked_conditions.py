@@ -153,3 +153,30 @@ def place_of(location: Any) -> str:
 def _place(file: str, line: int) -> str:
     inside = file.startswith((_TORCH, _OWN)) and not file.startswith(_LAYERS)
     return "" if inside else f"{Path(file).name}, line {line}"
+
+
+def of_several_extents(environments: Iterable[Any]) -> tuple[list[Condition], list[Condition]]:
+    """Return what operators of PyTorch found of several extents: equalities, and inequalities.
+
+    Those of a single extent are in its range. Of several ones PyTorch notes them, and forgets them:
+    that ``a + b`` rows are in a table, that there is one window. What says only that something is
+    not zero or not one, or compares products of extents, is about memory.
+    """
+    equal, unequal = list[Condition](), list[Condition]()
+    for environment in environments:
+        for guard in environment.guards:
+            expression = environment.replace(guard.expr)
+            if len(expression.free_symbols) < 2 or not _is_of_extents(expression):
+                continue
+            condition = Condition(expression, "what an operator asks")
+            if isinstance(expression, sympy.Eq):
+                equal.append(condition)
+            elif isinstance(expression, sympy.Rel) and not isinstance(expression, sympy.Ne):
+                unequal += [condition] * all(map(_is_linear, expression.args))
+    return list(dict.fromkeys(equal)), list(dict.fromkeys(unequal))
+
+
+def _is_linear(expression: Any) -> bool:
+    """Whether no two extents are multiplied."""
+    products = (e for e in sympy.preorder_traversal(expression) if e.is_Mul or e.is_Pow)
+    return all(sum(bool(part.free_symbols) for part in e.args) < 2 for e in products)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from torch import Tensor
 import tvm_sparse as ts
 from tests.opened import poisoned
 from tests.opened.case import OpenCase
-from tvm_sparse_runtime import TensorError
+from tvm_sparse_runtime import SparseRuntimeError, TensorError
 
 CONFIG = ts.Config(measure=False, cache=False, tuned=False)
 BOUND = 1e-5
@@ -36,8 +37,13 @@ def check(case: OpenCase, library: Any, wrong: Wrong, seed: int) -> None:
     most = {name: most for name, (_, most) in case.limits.items()}
     dtype = getattr(torch, library.inputs[0].dtype)
     for index, extents in enumerate(case.extents(rng)):
-        library(*(x.to(dtype) * torch.nan for x in case.inputs(most)))
+        with suppress(SparseRuntimeError):  # of a table that has fewer rows
+            library(*(x.to(dtype) * torch.nan for x in case.inputs(most)))
         inputs = tuple(x.to(dtype) for x in case.inputs(extents, seed + index))
+        if _fails(case.model, inputs):
+            with pytest.raises(SparseRuntimeError, match="traced where"):
+                library(*inputs)
+            continue
         found = library(*inputs)
         assert not wrong(inputs, found), (case.steps, extents)
         if index % 2 == 0:
@@ -46,6 +52,17 @@ def check(case: OpenCase, library: Any, wrong: Wrong, seed: int) -> None:
     for name, extent in most.items():
         with pytest.raises(TensorError, match=f"{name} = .*to {extent}"):
             library(*(x.to(dtype) for x in case.inputs({**most, name: extent + 1})))
+
+
+def _fails(model: torch.nn.Module, inputs: tuple[Tensor, ...]) -> bool:
+    """Whether the model itself refuses inputs."""
+    plain = next((p.dtype for p in model.parameters()), torch.float32)
+    try:
+        with torch.no_grad():
+            model(*(x.to(plain) for x in inputs))
+    except RuntimeError:
+        return True
+    return False
 
 
 def far(model: torch.nn.Module, bound: float = BOUND) -> Wrong:

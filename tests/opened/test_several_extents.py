@@ -1,0 +1,60 @@
+"""What operators ask of a sum of open extents: sizes at which PyTorch fails are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.export import Dim
+from torch.nn import functional as F
+
+import tvm_sparse as ts
+from tests.opened.judged import CONFIG
+from tvm_sparse_runtime import SparseRuntimeError
+
+TABLE = torch.randn(1, 20, 4)
+STEPS: dict[str, Callable[[Tensor], Tensor]] = {
+    "rows of a table": lambda z: z + TABLE[:, : z.shape[1]],
+    "last rows of a table": lambda z: TABLE[:, z.shape[1] - 2 :].sum(1),
+    "row": lambda z: z[:, 12],
+    "row from the end": lambda z: z[:, -12],
+    "rows": lambda z: z.narrow(1, 3, 9),
+    "rows at most": lambda z: z[:, :15] * 2,
+    "rows behind": lambda z: z[:, 11:] * 2,
+    "largest": lambda z: z.topk(10, 1).values,
+    "convolution": lambda z: F.conv1d(z.transpose(1, 2), torch.ones(4, 4, 9)),
+    "pooling": lambda z: F.max_pool1d(z.transpose(1, 2), 9, 2),
+    "windows": lambda z: z.unfold(1, 12, 2),
+    "view": lambda z: z.reshape(1, -1, 2),
+    "padding": lambda z: F.pad(z, (0, 0, 0, 20 - z.shape[1])) + TABLE,
+}
+
+
+class Both(nn.Module):
+    """A step of two sequences behind one another."""
+
+    def __init__(self, step: str) -> None:
+        super().__init__()
+        self.step = STEPS[step]
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return self.step(torch.cat([x, y], 1))
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_sizes_are_those_of_eager(step):
+    """The example has 13 rows, of which there is one window."""
+    model, inputs = Both(step).eval(), (torch.randn(1, 5, 4), torch.randn(1, 8, 4))
+    shapes = tuple({1: Dim(name, min=1, max=16)} for name in "ab")
+    library = ts.compile(model, inputs, dynamic_shapes=shapes, config=CONFIG)
+    for sizes in ((5, 8), (1, 1), (2, 3), (4, 4), (3, 8), (7, 7), (10, 10), (12, 12), (16, 16)):
+        given = tuple(torch.randn(1, size, 4) for size in sizes)
+        try:
+            expected = model(*given)
+        except (RuntimeError, IndexError):
+            with pytest.raises(SparseRuntimeError, match=r"traced where|allocat"):
+                library(*given)
+        else:
+            torch.testing.assert_close(library(*given), expected, rtol=1e-5, atol=1e-5)
