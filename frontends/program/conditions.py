@@ -19,7 +19,12 @@ from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.printers import PythonPrinter
 from torch.utils._sympy.value_ranges import ValueRanges
 
-from tvm_sparse.frontends.program.asked_conditions import CONDITIONS, Condition, place_of
+from tvm_sparse.frontends.program.asked_conditions import (
+    CONDITIONS,
+    Condition,
+    of_several_extents,
+    place_of,
+)
 from tvm_sparse.frontends.program.decided_extents import environments_of, holds_at, sizes_in
 from tvm_sparse.frontends.program.extent_names import names_of_extents
 from tvm_sparse.frontends.program.scattered import fill_what_they_write
@@ -31,14 +36,17 @@ _TRIED = 12
 def conditions_of(program: torch.export.ExportedProgram) -> list[Condition]:
     """Return what the code of the model asked; of a program of somebody else, what PyTorch notes.
 
-    What PyTorch notes, it asserts too when such a program runs. What operators ask only when they
-    run is behind it.
+    What PyTorch notes, it asserts too when such a program runs: of operators, what they found of
+    several extents counts. What operators ask only when they run is behind it.
     """
     found = program.graph_module.meta.get(CONDITIONS)
     if found is None:
-        guards = [(guard, env) for env in environments_of(program) for guard in env.guards]
+        environments, ranges = environments_of(program), program.range_constraints
+        guards = [(guard, env) for env in environments for guard in env.guards]
         found = (Condition(e.replace(g.expr), place_of(g.sloc.framework_loc)) for g, e in guards)
         found = [c for c in dict.fromkeys(found) if c.place and c.symbols]
+        several = itertools.chain.from_iterable(of_several_extents(environments))
+        found += [c for c in several if next(failing(c, ranges), None) is not None]
     return [*found, *fill_what_they_write(program)]
 
 

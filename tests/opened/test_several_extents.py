@@ -58,3 +58,21 @@ def test_sizes_are_those_of_eager(step):
                 library(*given)
         else:
             torch.testing.assert_close(library(*given), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("step", ["rows of a table", "row", "convolution", "windows"])
+def test_sizes_of_an_exported_program_are_those_of_pytorch(step):
+    """What PyTorch traced for one window is refused where there are two: it refuses that, too."""
+    model, inputs = Both(step).eval(), (torch.randn(1, 5, 4), torch.randn(1, 8, 4))
+    shapes = tuple({1: Dim(name, min=1, max=16)} for name in "ab")
+    program = torch.export.export(model, inputs, dynamic_shapes=shapes)
+    library, theirs = ts.compile(program, config=CONFIG), program.module()
+    for sizes in ((5, 8), (1, 1), (4, 4), (3, 8), (7, 7), (12, 12)):
+        given = tuple(torch.randn(1, size, 4) for size in sizes)
+        try:
+            expected = theirs(*given)
+        except (RuntimeError, AssertionError):
+            with pytest.raises(SparseRuntimeError, match=r"traced where|allocat"):
+                library(*given)
+        else:
+            torch.testing.assert_close(library(*given), expected, rtol=1e-5, atol=1e-5)
