@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+import sympy
 import torch
 from torch import nn
 from torch.utils._sympy.numbers import int_oo
@@ -52,7 +53,7 @@ def exported_anew(module: nn.Module, call: Call, shapes: Any, error: Exception) 
     found = found or _found(module, call, shapes, nullcontext)  # PyTorch's forms, which it bounds
     if not found:
         raise not_traced(module, call, error) from error
-    program, conditions = min(found, key=lambda one: len(one[1]))
+    program, conditions = min(found, key=_narrowness)
     narrowed, narrowing, left = bounded(program, conditions)
     if left and suggests_multiples(error):
         raise not_traced(module, call, error) from error
@@ -110,7 +111,13 @@ def answered_otherwise(module: nn.Module, call: Call, shapes: Any, exported: Exp
             found.append((program, conditions_of_trace(module, program, example, asked.found)))
         if not found[-1][1]:
             break
-    return min(found, key=lambda one: len(one[1]))
+    return min(found, key=_narrowness)
+
+
+def _narrowness(exported: Exported) -> tuple[int, int]:
+    """Return how many equalities of extents a program is right for only, and conditions in all."""
+    equalities = sum(isinstance(c.expression, sympy.Eq) for c in exported[1])
+    return equalities, len(exported[1])
 
 
 def _as_wide(program: torch.export.ExportedProgram, other: torch.export.ExportedProgram) -> bool:

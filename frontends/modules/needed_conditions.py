@@ -14,7 +14,7 @@ from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.modules.kept_state import kept_state
 from tvm_sparse.frontends.modules.open_axes import Call, inputs_of
 from tvm_sparse.frontends.program.asked_conditions import Condition, of_several_extents
-from tvm_sparse.frontends.program.conditions import failing
+from tvm_sparse.frontends.program.conditions import failing, independent
 from tvm_sparse.frontends.program.decided_extents import environments_of, size_of
 from tvm_sparse.frontends.program.ones import Shapes, traced_at
 
@@ -22,8 +22,8 @@ _ROWS = 3
 """Sizes at which a condition does not hold that the model is run at: the least ones, and the least
 that are larger than the example. A table of the example's length has what smaller sizes read."""
 
-_MOST = 1 << 24
-"""Elements of the inputs that the model is still run with."""
+MOST = 1 << 24
+"""Elements of an input that the model is still run with."""
 
 
 def needed(
@@ -54,9 +54,11 @@ def conditions_of_trace(
     """
     equal, unequal = of_several_extents(environments_of(program))
     ranges = program.range_constraints
-    decided = [c for c in equal if next(failing(c, ranges), None) is not None]
-    kept = [c for c in unequal if _fails_without(module, program, call, c)]
-    return list(dict.fromkeys([*decided, *needed(module, program, call, asked), *kept]))
+    own = needed(module, program, call, asked)
+    decided = independent(equal, own, ranges)
+    kept = independent(unequal, [*decided, *own], ranges)
+    kept = [c for c in kept if _fails_without(module, program, call, c)]
+    return list(dict.fromkeys([*decided, *own, *kept]))
 
 
 def refuse_numbers(
@@ -155,7 +157,7 @@ def _resized(x: Any, traced: Any, sizes: Mapping[Any, int]) -> Any:
     if not isinstance(x, torch.Tensor):
         return x
     shape = [size_of(extent, sizes) for extent in traced.shape]
-    if torch.Size(shape).numel() > _MOST:
+    if torch.Size(shape).numel() > MOST:
         raise ValueError("too large")
     if x.is_floating_point():
         return torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(x)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch import nn
 from torch.export import Dim
 from torch.utils import _pytree as pytree
 
+from tvm_sparse.frontends.modules.needed_conditions import MOST
 from tvm_sparse.frontends.modules.open_axes import Call, inputs_of, open_axes
 from tvm_sparse.frontends.modules.untraced import failure_of
 from tvm_sparse.frontends.program.asked_conditions import Condition
@@ -24,8 +26,9 @@ _LEAST = 3
 _TRIED = 2
 """Examples with which a condition does not hold that are tried."""
 
-_RUN = 24
-"""Sizes that the model is run at to find them: it may fail at the least ones."""
+_RUN = 12
+"""So many of the least sizes, and of those larger than the example, is the model run at to find
+them: it may fail at the least ones."""
 
 
 def examples_of(module: nn.Module, call: Call, shapes: Any) -> Iterator[Call]:
@@ -84,7 +87,11 @@ def answering_otherwise(
     leaves, tree = pytree.tree_flatten(call)
     example = traced_at(program)
     rows = failing(condition, program.range_constraints)
-    others = (row for row in rows if min(row.values()) >= _LEAST)
+    others = (
+        row
+        for row in rows
+        if min(row.values()) >= _LEAST and _elements(program, example | row) <= MOST
+    )
 
     def called(row: dict[Any, int]) -> Call:
         pairs = zip(leaves, inputs_of(program), strict=True)
@@ -93,8 +100,17 @@ def answering_otherwise(
         )
         return args, kwargs
 
-    calls = map(called, itertools.islice(others, _RUN))
+    size = sum(example.get(symbol, 1) for symbol in condition.symbols)
+    least = [*itertools.islice(others, _RUN)]
+    larger = itertools.islice((row for row in others if sum(row.values()) > size), _RUN)
+    calls = map(called, itertools.chain(least, larger))
     yield from itertools.islice((c for c in calls if failure_of(module, c) is None), _TRIED)
+
+
+def _elements(program: torch.export.ExportedProgram, sizes: Mapping[Any, int]) -> int:
+    """Return the elements of the largest input at ``sizes``."""
+    shapes = (getattr(node.meta.get("val"), "shape", ()) for node in inputs_of(program))
+    return max(math.prod(size_of(extent, sizes) for extent in shape) for shape in shapes)
 
 
 def _at(value: Any, traced: Any, sizes: Mapping[Any, int]) -> Any:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import sympy
 import torch
 from torch.export.graph_signature import OutputKind, OutputSpec, TensorArgument
+from torch.utils._sympy.functions import CleanDiv, FloorDiv, Mod, PythonMod
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.printers import PythonPrinter
 from torch.utils._sympy.value_ranges import ValueRanges
@@ -46,7 +47,7 @@ def conditions_of(program: torch.export.ExportedProgram) -> list[Condition]:
         found = (Condition(e.replace(g.expr), place_of(g.sloc.framework_loc)) for g, e in guards)
         found = [c for c in dict.fromkeys(found) if c.place and c.symbols]
         several = itertools.chain.from_iterable(of_several_extents(environments))
-        found += [c for c in several if next(failing(c, ranges), None) is not None]
+        found += independent(several, found, ranges)
     return [*found, *fill_what_they_write(program)]
 
 
@@ -63,6 +64,32 @@ def failing(
         sizes = dict(zip(symbols, row, strict=True))
         if not holds_at(condition.expression, sizes):
             yield sizes
+
+
+def independent(
+    conditions: Iterable[Condition],
+    known: Sequence[Condition],
+    ranges: Mapping[Any, ValueRanges[Any]],
+) -> list[Condition]:
+    """Return those that do not hold at some sizes at which all that are ``known`` do.
+
+    PyTorch notes what follows from a view of whole rows in several forms. One that divides by an
+    extent is left out: the quotient may be one by zero.
+    """
+    found: list[Condition] = []
+    for condition in conditions:
+        others = [k for k in (*known, *found) if {*k.symbols} <= {*condition.symbols}]
+        rows = () if _divides(condition) else failing(condition, ranges)
+        if any(all(holds_at(k.expression, row) for k in others) for row in rows):
+            found.append(condition)
+    return found
+
+
+def _divides(condition: Condition) -> bool:
+    """Whether a condition divides by an extent."""
+    quotients = (FloorDiv, Mod, PythonMod, CleanDiv)
+    parts = sympy.preorder_traversal(condition.expression)
+    return any(isinstance(e, quotients) and e.args[1].free_symbols for e in parts)
 
 
 def bounded(
