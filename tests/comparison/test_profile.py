@@ -35,6 +35,16 @@ def test_whole_runs_are_timed_with_their_kernels():
     assert total > 0
 
 
+def test_a_program_of_which_no_specification_is_left_is_timed():
+    """Benchmarks keep what runs, and no more."""
+    model, x = nn.Linear(64, 32).eval(), torch.randn(4, 64)
+    library = ts.compile(model, (x,), config=ts.Config(measure=False))
+    kept = ("executable", "weights", "kernels", "target")
+    kernels, total = timed(SimpleNamespace(**{n: getattr(library, n) for n in kept}), (x,), 3)
+    assert len(kernels) == len(library.kernels)
+    assert total > 0
+
+
 def test_tensors_of_torch_may_be_bfloat16():
     model, x = nn.Linear(32, 16).bfloat16().eval(), torch.randn(4, 32).bfloat16()
     library = ts.compile(model, (x,), config=ts.Config(measure=False))

@@ -104,7 +104,7 @@ def profile(library: Any, inputs: Sequence[Any], repeat: int = 10) -> list[Kerne
         A tensor is missing or does not fit its specification.
     """
     _refuse_graphs(library)
-    return _profiled(library, _arguments(library, inputs), repeat)
+    return _profiled(library, _arguments(library, _checked(library, inputs)), repeat)
 
 
 def profile_blindly(library: Any, repeat: int = 10) -> list[Kernel]:
@@ -126,7 +126,8 @@ def timed(library: Any, inputs: Sequence[Any], repeat: int = 10) -> tuple[list[K
     """
     _refuse_graphs(library)
     main = engine.together(relax.VirtualMachine(library.executable, tvm.cpu())["main"])
-    arguments, whole = _arguments(library, inputs), []
+    given = [tvm.runtime.tensor(np.asarray(x)) for x in inputs]
+    arguments, whole = _arguments(library, given), []
 
     def run() -> None:
         begin = time.perf_counter()
@@ -147,13 +148,18 @@ def _refuse_graphs(library: Any) -> None:
         )
 
 
-def _arguments(library: Any, inputs: Sequence[Any]) -> list[Any]:
-    """Return what ``main`` takes: the inputs, checked as in a call, then the weights."""
+def _checked(library: Any, inputs: Sequence[Any]) -> list[Any]:
+    """Return the inputs as tensors, checked as in a call."""
     tensors.count(inputs, library.inputs)
     dims: dict[str, int] = {}
     pairs = zip(inputs, library.inputs, strict=True)
     given = [tensors.accept(np.asarray(x), spec, dims) for x, spec in pairs]
     extents.check(library.inputs, [x.shape for x in given], dims, library.bounds)
+    return given
+
+
+def _arguments(library: Any, given: Sequence[Any]) -> list[Any]:
+    """Return what ``main`` takes: the tensors of the inputs, then the weights."""
     return [*given, *(tvm.runtime.tensor(w) for w in library.weights.values())]
 
 
