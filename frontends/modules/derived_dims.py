@@ -26,15 +26,21 @@ def refuse_narrower(
         As PyTorch says it of plain dimensions.
     """
     roots = dict(_roots(module, program, call, shapes))
-    fixes = []
-    for dim, symbol in roots.items():
-        limits = program.range_constraints[symbol]
-        low, high = int(limits.lower), int_oo if limits.upper >= int_oo else int(limits.upper)
-        if max(dim.min, _LEAST) < low or int_oo > dim.max > high:
-            ends = f"min={max(low, dim.min)}" + ("" if high >= int_oo else f", max={high}")
-            fixes.append(f"  {dim.__name__} = Dim('{dim.__name__}', {ends})")
+    ranges = program.range_constraints
+    found = [narrower(dim, ranges[s], first=max(dim.min, _LEAST)) for dim, s in roots.items()]
+    named = zip(roots, found, strict=True)
+    fixes = [f"  {dim.__name__} = {spelled}" for dim, spelled in named if spelled]
     if fixes or len(set(roots.values())) < len(roots):
         raise ValueError("\n".join(["Constraints violated!", "Suggested fixes:", *fixes]))
+
+
+def narrower(dim: Any, limits: Any, *, first: Any) -> str:
+    """Return ``dim`` in ``limits``, as it is written, if these leave out ``first`` or its end."""
+    low, high = int(limits.lower), int_oo if limits.upper >= int_oo else int(limits.upper)
+    if not (first < low or int_oo > dim.max > high):
+        return ""
+    ends = f"min={max(low, dim.min)}" + ("" if high >= int_oo else f", max={high}")
+    return f"Dim('{dim.__name__}', {ends})"
 
 
 def has_derived(module: nn.Module, call: Call, shapes: Any) -> bool:

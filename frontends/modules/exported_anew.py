@@ -13,7 +13,7 @@ from torch.utils._sympy.numbers import int_oo
 
 from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.modules.asked_sizes import exported_at_sizes
-from tvm_sparse.frontends.modules.derived_dims import has_derived, refuse_narrower
+from tvm_sparse.frontends.modules.derived_dims import has_derived, narrower, refuse_narrower
 from tvm_sparse.frontends.modules.kept_state import kept_state
 from tvm_sparse.frontends.modules.needed_conditions import (
     conditions_of_trace,
@@ -152,17 +152,15 @@ def _refuse_narrowed(
 ) -> None:
     """Refuse conditions by which an end that was given to a range is not in it."""
     for symbol, dim in dims.items():
-        limits = narrowed.range_constraints[symbol]
-        low, high = int(limits.lower), int_oo if limits.upper >= int_oo else int(limits.upper)
-        if 1 <= dim.min < low or int_oo > dim.max > high:
+        found = narrower(dim, narrowed.range_constraints[symbol], first=dim.min or int_oo)
+        if found:
             places = dict.fromkeys(c.place for c in narrowing if c.symbols == [symbol])
-            ends = f"min={max(low, dim.min)}" + ("" if high >= int_oo else f", max={high}")
             raise InputError(
                 f"model '{type(module).__name__}'",
                 "cannot leave these extents open (other sizes are another model:"
                 f" {', '.join(places)})",
                 "a range of sizes for which it is one program",
-                f"pass torch.export.Dim('{dim.__name__}', {ends})",
+                f"pass torch.export.{found}",
             )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,9 +11,9 @@ from torch.utils import _pytree as pytree
 
 from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.modules.kept_state import kept_state
-from tvm_sparse.frontends.modules.open_axes import Call, inputs_of
+from tvm_sparse.frontends.modules.open_axes import Call, changed_call, inputs_of
 from tvm_sparse.frontends.program.asked_conditions import Condition, of_several_extents
-from tvm_sparse.frontends.program.conditions import failing, independent
+from tvm_sparse.frontends.program.conditions import failing, independent, least_and_larger
 from tvm_sparse.frontends.program.decided_extents import environments_of, size_of
 from tvm_sparse.frontends.program.ones import Shapes, traced_at
 
@@ -106,10 +105,7 @@ def _fails_without(module: nn.Module, program: Any, call: Call, condition: Condi
 def _without(program: Any, condition: Condition) -> Iterator[dict[Any, int]]:
     """Yield sizes of all symbols with which ``condition`` does not hold."""
     rows, example = failing(condition, program.range_constraints), traced_at(program)
-    size = sum(example.get(symbol, 1) for symbol in condition.symbols)
-    least = [*itertools.islice(rows, _ROWS)]
-    larger = itertools.islice((row for row in rows if sum(row.values()) > size), _ROWS)
-    return (example | row for row in (*least, *larger))
+    return (example | row for row in least_and_larger(rows, example, _ROWS))
 
 
 def _runs(module: nn.Module, program: Any, call: Call, sizes: Mapping[Any, int]) -> bool:
@@ -125,10 +121,7 @@ def _runs(module: nn.Module, program: Any, call: Call, sizes: Mapping[Any, int])
 
 def _at(program: Any, call: Call, sizes: Mapping[Any, int]) -> Call:
     """Return a call with the open extents of ``program`` at ``sizes``."""
-    leaves, tree = pytree.tree_flatten(call)
-    pairs = zip(leaves, inputs_of(program), strict=True)
-    args, named = tree.unflatten([_resized(x, n.meta.get("val"), sizes) for x, n in pairs])
-    return args, named
+    return changed_call(program, call, lambda x, traced: _resized(x, traced, sizes))
 
 
 def _same(module: nn.Module, program: Any, call: Call, sizes: Mapping[Any, int]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -58,3 +58,13 @@ def inputs_of(program: torch.export.ExportedProgram) -> list[Any]:
     """Return the nodes of a program's inputs, one for each leaf of a call, constants too."""
     count = len(program.graph_signature.user_inputs)
     return program.graph.find_nodes(op="placeholder")[-count:] if count else []
+
+
+def changed_call(
+    program: torch.export.ExportedProgram, call: Call, change: Callable[[Any, Any], Any]
+) -> Call:
+    """Return ``call`` with what ``change`` makes of each leaf, and of its value in ``program``."""
+    leaves, tree = pytree.tree_flatten(call)
+    pairs = zip(leaves, inputs_of(program), strict=True)
+    args, kwargs = tree.unflatten([change(leaf, n.meta.get("val")) for leaf, n in pairs])
+    return args, kwargs

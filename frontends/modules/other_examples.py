@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Collection, Iterator, Mapping
@@ -13,10 +14,10 @@ from torch.export import Dim
 from torch.utils import _pytree as pytree
 
 from tvm_sparse.frontends.modules.needed_conditions import MOST
-from tvm_sparse.frontends.modules.open_axes import Call, inputs_of, open_axes
+from tvm_sparse.frontends.modules.open_axes import Call, changed_call, inputs_of, open_axes
 from tvm_sparse.frontends.modules.untraced import failure_of
 from tvm_sparse.frontends.program.asked_conditions import Condition
-from tvm_sparse.frontends.program.conditions import failing
+from tvm_sparse.frontends.program.conditions import failing, least_and_larger
 from tvm_sparse.frontends.program.decided_extents import size_of
 from tvm_sparse.frontends.program.ones import traced_at
 
@@ -84,7 +85,6 @@ def answering_otherwise(
     program
         Traced under ``condition`` for a call like ``call``.
     """
-    leaves, tree = pytree.tree_flatten(call)
     example = traced_at(program)
     rows = failing(condition, program.range_constraints)
     others = (
@@ -92,18 +92,8 @@ def answering_otherwise(
         for row in rows
         if min(row.values()) >= _LEAST and _elements(program, example | row) <= MOST
     )
-
-    def called(row: dict[Any, int]) -> Call:
-        pairs = zip(leaves, inputs_of(program), strict=True)
-        args, kwargs = tree.unflatten(
-            [_at(x, node.meta.get("val"), example | row) for x, node in pairs]
-        )
-        return args, kwargs
-
-    size = sum(example.get(symbol, 1) for symbol in condition.symbols)
-    least = [*itertools.islice(others, _RUN)]
-    larger = itertools.islice((row for row in others if sum(row.values()) > size), _RUN)
-    calls = map(called, itertools.chain(least, larger))
+    tried = (example | row for row in least_and_larger(others, example, _RUN))
+    calls = (changed_call(program, call, functools.partial(_at, sizes=sizes)) for sizes in tried)
     yield from itertools.islice((c for c in calls if failure_of(module, c) is None), _TRIED)
 
 
@@ -113,7 +103,7 @@ def _elements(program: torch.export.ExportedProgram, sizes: Mapping[Any, int]) -
     return max(math.prod(size_of(extent, sizes) for extent in shape) for shape in shapes)
 
 
-def _at(value: Any, traced: Any, sizes: Mapping[Any, int]) -> Any:
+def _at(value: Any, traced: Any, *, sizes: Mapping[Any, int]) -> Any:
     """Return a leaf with the shape of its ``traced`` tensor at ``sizes``."""
     if isinstance(value, torch.Tensor):
         for axis, extent in enumerate(traced.shape):

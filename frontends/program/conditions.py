@@ -66,6 +66,15 @@ def failing(
             yield sizes
 
 
+def least_and_larger(
+    rows: Iterator[dict[Any, int]], example: Mapping[Any, int], count: int
+) -> Iterator[dict[Any, int]]:
+    """Yield the first ``count`` of ``rows``, and as many of those larger than the ``example``."""
+    yield from itertools.islice(rows, count)
+    larger = (row for row in rows if sum(row.values()) > sum(example.get(s, 1) for s in row))
+    yield from itertools.islice(larger, count)
+
+
 def independent(
     conditions: Iterable[Condition],
     known: Sequence[Condition],

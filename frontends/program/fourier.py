@@ -98,18 +98,17 @@ def _extent(w: Writer, x: fx.Node, axis: int, *, in_parts: bool = False) -> int:
     """Return the extent of an axis; one ``in_parts`` may be longer if it has small factors."""
     shape = x.meta["val"].shape
     extent = shape[axis]
-    fixed = all(isinstance(e, int) for e in shape)
-    if isinstance(extent, int):
-        whole = _largest_factor(extent) if in_parts and fixed and extent <= LONGEST else extent
-        if whole <= MOST:
-            return extent
-    else:
+    if not isinstance(extent, int):
         raise UnsupportedError(
             layer_of(w.node),
-            f"transforms all of axis {axis} of {shown_value(x)}, which is open",
+            f"transforms an axis of {extent}, which is open: axis {axis} of {shown_value(x)}",
             "one size of an axis that is transformed",
             "leave it out of dynamic_shapes, or fix it by --shape",
         )
+    fixed = all(isinstance(e, int) for e in shape)
+    whole = _largest_factor(extent) if in_parts and fixed and extent <= LONGEST else extent
+    if whole <= MOST:
+        return extent
     raise UnsupportedError(
         layer_of(w.node),
         f"transforms an axis of {extent}",

@@ -164,5 +164,5 @@ def test_refusals_call_an_extent_by_its_input():
     """A transform of so many rows: its number of steps follows from them."""
     model = Apply(lambda x: torch.fft.irfft2(torch.complex(x, x)[None]))
     shapes = ({0: Dim("n", min=2)},)
-    with pytest.raises(ts.UnsupportedError, match=r"all of axis 1 of .*, which is open"):
+    with pytest.raises(ts.UnsupportedError, match=r"an axis of x\.shape\[0\]"):
         ts.load(model, (torch.rand(6, 4),), dynamic_shapes=shapes)

@@ -89,10 +89,8 @@ def _unbound(func: tirx.PrimFunc) -> list[tirx.Var]:
     """Return the open extents of the output of ``func`` that none of its other parameters has."""
     *inputs, output = func.params
     bound = {e for p in inputs for e in (shape_of_type(p.ty) or [p])}
-    own = dict.fromkeys(
-        e for e in output.shape if isinstance(e, tirx.Var)
-    )  # a square has one twice
-    return [e for e in own if e not in bound]
+    own = dict.fromkeys(output.shape)  # a square has one twice
+    return [e for e in own if isinstance(e, tirx.Var) and e not in bound]
 
 
 def _with(func: tirx.PrimFunc, symbols: list[tirx.Var]) -> tirx.PrimFunc:

@@ -91,9 +91,8 @@ def inverse_factor(hessian: Tensor) -> Tensor:
     """
     upper = torch.linalg.cholesky(hessian.flip(-2, -1)).flip(-2, -1)
     unit = torch.eye(hessian.shape[-1], dtype=hessian.dtype, device=hessian.device)
-    result = unit.repeat(*upper.shape[:-2], 1, 1) if upper.ndim > 2 else unit
-    del unit  # of a wide layer each of these takes hundreds of megabytes
-    return torch.linalg.solve_triangular(upper, result, upper=True, out=result)
+    unit = unit.expand_as(upper).contiguous()  # of a wide layer it takes hundreds of megabytes
+    return torch.linalg.solve_triangular(upper, unit, upper=True, out=unit)
 
 
 def solution(wanted: Tensor, factor: Tensor) -> Tensor:
