@@ -11,7 +11,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from tvm_sparse.comparison.profile import _arguments
+from tvm_sparse.comparison.profile import _arguments, _checked
 from tvm_sparse.passes.finish.assemble import seen
 from tvm_sparse_runtime import engine
 
@@ -35,7 +35,7 @@ def run(library: Any, inputs: tuple[Any, ...]) -> tuple[np.ndarray, ...]:
     vm = relax.VirtualMachine(library.executable, tvm.cpu())
     main = vm[seen(vm)]
     vm.set_instrument(_Watch())
-    found = main(*_arguments(library, inputs))
+    found = main(*_arguments(library, _checked(library, inputs)))
     found = [found] if isinstance(found, tvm.runtime.Tensor) else list(found)
     return tuple(tensor.numpy().copy() for tensor in found)
 
