@@ -58,7 +58,7 @@ def check(library: Any, theirs: Callable[..., Tensor], sizes: Iterable[tuple[int
         try:
             expected = theirs(*given)
         except (RuntimeError, IndexError, AssertionError):
-            with pytest.raises(SparseRuntimeError, match=r"traced where|allocat|memory"):
+            with pytest.raises(SparseRuntimeError, match="traced where"):
                 library(*given)
         else:
             torch.testing.assert_close(library(*given), expected, rtol=1e-5, atol=1e-5)
