@@ -146,7 +146,20 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
 """By the name of PyTorch's function of extents."""
 
 
-def _expression(extent: Any, names: Mapping[Any, Any]) -> Any | None:
+def _divided(division: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a division that may be by zero, where a processor would stop: by one then."""
+    return lambda a, b: division(a, tirx.Select(b == 0, tirx.const(1, "int64"), b))
+
+
+_CONDITIONS = _OPERATIONS | {
+    name: _divided(_OPERATIONS[name]) for name in ("FloorDiv", "CleanDiv", "Mod", "PythonMod")
+}
+"""The same in conditions, which are computed for sizes at which they do not hold, too."""
+
+
+def _expression(
+    extent: Any, names: Mapping[Any, Any], operations: Mapping[str, Any] = _OPERATIONS
+) -> Any | None:
     """Return an extent as an expression of the program's variables, None if it has no form."""
     if isinstance(extent, int):
         return tirx.IntImm("int64", extent)
@@ -155,8 +168,8 @@ def _expression(extent: Any, names: Mapping[Any, Any]) -> Any | None:
         return names[expr]
     if expr.is_Integer:
         return tirx.IntImm("int64", int(expr))
-    make = _OPERATIONS.get(type(expr).__name__)
-    parts = [_expression(argument, names) for argument in expr.args]
+    make = operations.get(type(expr).__name__)
+    parts = [_expression(argument, names, operations) for argument in expr.args]
     known = make is not None and all(part is not None for part in parts)
     return make(*parts) if known and make is not None else None
 
@@ -227,7 +240,8 @@ def _tensor_of_extent(importer: Any, node: torch.fx.Node) -> Any | None:
 @converter(held.__name__)
 def _held(importer: Any, node: torch.fx.Node) -> Any:
     """Return whether a condition on extents holds, which the program asserts."""
-    truth = _expression(node.meta["condition"], _variables(importer, node.graph))
+    variables = _variables(importer, node.graph)
+    truth = _expression(node.meta["condition"], variables, _CONDITIONS)
     if truth is None:
         raise InputError(
             "model",

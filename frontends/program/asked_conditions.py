@@ -160,7 +160,7 @@ def of_several_extents(environments: Iterable[Any]) -> tuple[list[Condition], li
 
     Those of a single extent are in its range. Of several ones PyTorch notes them, and forgets them:
     that ``a + b`` rows are in a table, that there is one window. What says only that something is
-    not zero or not one, or compares products of extents, is about memory.
+    not zero or not one is about memory.
     """
     equal, unequal = list[Condition](), list[Condition]()
     for environment in environments:
@@ -172,11 +172,5 @@ def of_several_extents(environments: Iterable[Any]) -> tuple[list[Condition], li
             if isinstance(expression, sympy.Eq):
                 equal.append(condition)
             elif isinstance(expression, sympy.Rel) and not isinstance(expression, sympy.Ne):
-                unequal += [condition] * all(map(_is_linear, expression.args))
+                unequal.append(condition)
     return list(dict.fromkeys(equal)), list(dict.fromkeys(unequal))
-
-
-def _is_linear(expression: Any) -> bool:
-    """Whether no two extents are multiplied."""
-    products = (e for e in sympy.preorder_traversal(expression) if e.is_Mul or e.is_Pow)
-    return all(sum(bool(part.free_symbols) for part in e.args) < 2 for e in products)

@@ -15,7 +15,6 @@ from typing import Any
 import sympy
 import torch
 from torch.export.graph_signature import OutputKind, OutputSpec, TensorArgument
-from torch.utils._sympy.functions import CleanDiv, FloorDiv, Mod, PythonMod
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.printers import PythonPrinter
 from torch.utils._sympy.value_ranges import ValueRanges
@@ -82,23 +81,15 @@ def independent(
 ) -> list[Condition]:
     """Return those that do not hold at some sizes at which all that are ``known`` do.
 
-    PyTorch notes what follows from a view of whole rows in several forms. One that divides by an
-    extent is left out: the quotient may be one by zero.
+    PyTorch notes what follows from a view of whole rows in several forms.
     """
     found: list[Condition] = []
     for condition in conditions:
         others = [k for k in (*known, *found) if {*k.symbols} <= {*condition.symbols}]
-        rows = () if _divides(condition) else failing(condition, ranges)
+        rows = failing(condition, ranges)
         if any(all(holds_at(k.expression, row) for k in others) for row in rows):
             found.append(condition)
     return found
-
-
-def _divides(condition: Condition) -> bool:
-    """Whether a condition divides by an extent."""
-    quotients = (FloorDiv, Mod, PythonMod, CleanDiv)
-    parts = sympy.preorder_traversal(condition.expression)
-    return any(isinstance(e, quotients) and e.args[1].free_symbols for e in parts)
 
 
 def bounded(

@@ -79,3 +79,47 @@ def test_sizes_of_an_exported_program_are_those_of_pytorch(step):
     program = torch.export.export(model, inputs, dynamic_shapes=shapes)
     library = ts.compile(program, config=CONFIG)
     check(library, program.module(), ((5, 8), (1, 1), (4, 4), (3, 8), (7, 7), (12, 12)))
+
+
+OF_BOTH: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "rows of a product": lambda x, y: TABLE[0].reshape(-1).narrow(0, 0, x.shape[1] * y.shape[1]),
+    "largest of a product": lambda x, y: pairs(x, y).topk(36).values,
+    "windows of a product": lambda x, y: pairs(x, y).unfold(0, 40, 2),
+    "rows of a quotient": lambda x, y: TABLE[0, :, 0].narrow(0, 0, 10 * y.shape[1] // x.shape[1]),
+    "row at a product": lambda x, y: TABLE[0, x.shape[1] * y.shape[1] // 4] + y,
+    "row at a sum": lambda x, y: TABLE[:, x.shape[1] + y.shape[1]],
+    "row from the end": lambda x, y: TABLE[:, -x.shape[1] - y.shape[1]],
+    "rest of a quotient": lambda x, y: TABLE[0, :, 0].narrow(0, 0, 9 + y.shape[1] % x.shape[1]),
+}
+
+
+def pairs(x: Tensor, y: Tensor) -> Tensor:
+    """Return the products of each row of ``x`` with each of ``y``."""
+    return (x[0, :, :1] * y[0, :, 0]).reshape(-1)
+
+
+class OfBoth(nn.Module):
+    """A step of two sequences."""
+
+    def __init__(self, step: str) -> None:
+        super().__init__()
+        self.step = OF_BOTH[step]
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return self.step(x, y) * 2 + x.sum() * 0
+
+
+@pytest.mark.parametrize("step", OF_BOTH)
+def test_products_and_quotients(step):
+    """Sizes at which PyTorch fails are refused; few others are."""
+    _, inputs, shapes = example("rows")
+    library = ts.compile(OfBoth(step), inputs, dynamic_shapes=shapes, config=CONFIG)
+    for first, second in ((5, 8), (1, 1), (2, 5), (4, 4), (3, 16), (12, 12), (16, 16), (9, 5)):
+        given = (torch.randn(1, first, 4), torch.randn(1, second, 4))
+        try:
+            expected = OfBoth(step)(*given)
+        except (RuntimeError, IndexError):
+            with pytest.raises(SparseRuntimeError, match="traced where"):
+                library(*given)
+        else:
+            torch.testing.assert_close(library(*given), expected, rtol=1e-5, atol=1e-5)

@@ -112,6 +112,8 @@ class _Fold:
         constants = [c for a in operands if (c := rewriter.constant(a)) is not None]
         if len(constants) < len(operands) or static_shape(call) is None:
             return None
+        if name in _SHAPED and any(map(relax.analysis.free_vars, call.args[1:])):
+            return None  # one row, at a place that open extents decide
         if name in _SHAPED or traits is None or traits.numpy is None:
             return self._shaped(name, call, constants[0])
         values = [array_of(c) for c in constants]
