@@ -110,10 +110,8 @@ class _Fold:
         else:
             return None
         constants = [c for a in operands if (c := rewriter.constant(a)) is not None]
-        if len(constants) < len(operands) or static_shape(call) is None:
+        if len(constants) < len(operands) or _is_open(name, call):
             return None
-        if name in _SHAPED and any(map(relax.analysis.free_vars, call.args[1:])):
-            return None  # one row, at a place that open extents decide
         if name in _SHAPED or traits is None or traits.numpy is None:
             return self._shaped(name, call, constants[0])
         values = [array_of(c) for c in constants]
@@ -132,6 +130,12 @@ class _Fold:
                 label += _which(call, before.shape)
             self.moved[key] = (constant(value, label), const)
         return self.moved[key][0]
+
+
+def _is_open(name: str, call: relax.Call) -> bool:
+    """Whether open extents decide the shape of what is computed, or of which row it is made."""
+    placed = name in _SHAPED and any(map(relax.analysis.free_vars, call.args[1:]))
+    return placed or static_shape(call) is None
 
 
 def _label(constants: list[Any]) -> str:
