@@ -45,7 +45,18 @@ def _norm(
     *,
     dtype: torch.dtype | None = None,
 ) -> Any:
-    if order != 0:
-        return NotImplemented
+    """Return a length as the root of a sum of squares: PyTorch's form computes powers there."""
     axes = tuple(range(x.dim())) if dim is None else tuple(dim)
-    return (x != 0).to(dtype or x.dtype).sum(axes, keepdim)
+    if order == 0:
+        return (x != 0).to(dtype or x.dtype).sum(axes, keepdim)
+    if x.is_complex() or (dtype or x.dtype).is_complex:
+        return NotImplemented
+    if dtype not in (None, x.dtype):
+        return aten.linalg_vector_norm.default(x.to(dtype), order, dim, keepdim)
+    if order not in (1, 2):
+        return NotImplemented
+    halves = x.dtype in (torch.float16, torch.bfloat16)
+    wide = x.float() if halves else x
+    if order == 1:
+        return wide.abs().sum(axes, keepdim).to(x.dtype)
+    return (wide * wide).sum(axes, keepdim).sqrt().to(x.dtype)

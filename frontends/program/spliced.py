@@ -1,9 +1,9 @@
-"""Operators taken apart where they stand, all in one trace; the others are not traced again."""
+"""Operators taken apart where they stand, one of each kind; the others are not traced again."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -35,6 +35,9 @@ _WITHOUT_TENSORS = {
 }
 """Operators that return no tensor, and none of whose results depends on an element of one."""
 
+_PLACE = ("nn_module_stack", "source_fn_stack", "stack_trace", "from_node", "custom")
+"""Where in a model a node of a program comes from: its ``meta``."""
+
 _HERE = __name__.rpartition(".program.")[0]
 
 
@@ -46,7 +49,8 @@ def spliced(
     before: ``y = relu(hardtanh(conv2d(x, w)))`` --> after: ``y = relu(clamp(convolution(x, w)))``
 
     PyTorch traces a whole program for that, twice. With open extents an operator takes
-    milliseconds each time, and most stay as they are.
+    milliseconds each time. Most stay as they are, and layers repeat: attention of the same extents
+    is traced once.
 
     Parameters
     ----------
@@ -67,13 +71,16 @@ def spliced(
         return None
     (mode,) = modes
     with mode, torch.no_grad(), enable_python_dispatcher():
-        apart = [node for node in nodes if _is_taken_apart(node, table, composite)]
+        kinds = {node: _kind(node) for node in nodes if _may_be_taken_apart(node, table, composite)}
+        firsts = {kind: node for node, kind in reversed(kinds.items())}
+        taken = {kind for kind, node in firsts.items() if _is_taken_apart(node, table)}
+        apart = {node: firsts[kind] for node, kind in kinds.items() if kind in taken}
         if not apart:
-            return _rewritten(program, {}, {})
+            return _rewritten(program, None)
         exchanged = exported_program._override_composite_implicit_decomp(kernels)
         with _ignore_backend_decomps(), tracing(TracingContext(mode)), exchanged:
             part = _Part(apart, {op: rule for op, rule in table.items() if op not in composite})
-    return _rewritten(program, part.given, part.results) if part.is_plain else None
+    return _rewritten(program, part) if part.is_plain else None
 
 
 def _tensors(node: fx.Node) -> list[FakeTensor]:
@@ -103,15 +110,20 @@ def _writes(program: ExportedProgram) -> bool:
     return bool(signature.buffers_to_mutate or signature.user_inputs_to_mutate)
 
 
-def _is_taken_apart(node: fx.Node, table: Table, composite: Collection[Any]) -> bool:
-    """Whether ``node`` may become other operators."""
+def _may_be_taken_apart(node: fx.Node, table: Table, composite: Collection[Any]) -> bool:
+    """Whether ``node`` is an operator that is no primitive."""
     target = node.target
     if not isinstance(target, OpOverload) or not _tensors(node):
         return False
-    rule = table.get(target)
-    if rule is None:
-        return target in _COPIES or (target not in composite and target._can_decompose())
-    if not rule.__module__.startswith(_HERE):
+    if target in table or target in _COPIES:
+        return True
+    return target not in composite and target._can_decompose()
+
+
+def _is_taken_apart(node: fx.Node, table: Table) -> bool:
+    """Whether ``node``, which is no primitive, becomes other operators."""
+    rule = table.get(node.target)
+    if rule is None or not rule.__module__.startswith(_HERE):
         return True
     args, kwargs = fx.map_arg((node.args, node.kwargs), _value)
     try:
@@ -119,6 +131,31 @@ def _is_taken_apart(node: fx.Node, table: Table, composite: Collection[Any]) -> 
             return rule(*args, **kwargs) is not NotImplemented
     except _Computed:  # a rule says so before it computes anything
         return True
+
+
+def _kind(node: fx.Node) -> str:
+    """Return what decides how ``node`` is taken apart: its operator, and what it knows of operands.
+
+    These are numbers, extents, and all of a tensor but its elements; a tensor whose elements are
+    known is a kind of its own. Operands that are one tensor are so in all nodes of a kind.
+    """
+    places = {operand: place for place, operand in enumerate(node.all_input_nodes)}
+
+    def described(operand: fx.Node) -> str:
+        leaves, shape = pytree.tree_flatten(operand.meta["val"])
+        return f"{places[operand]} {shape} {[_described(leaf) for leaf in leaves]}"
+
+    return f"{node.target} {fx.map_arg((node.args, node.kwargs), described)}"
+
+
+def _described(value: Any) -> str:
+    if not isinstance(value, torch.Tensor):
+        return f"{type(value).__name__} {value}"
+    if getattr(value, "constant", None) is not None:
+        return f"{id(value)}"
+    layout = (*value.shape, *value.stride(), value.storage_offset())
+    more = (value.dtype, value.device, value.layout, value.is_conj(), value.is_neg())
+    return f"{type(value).__name__} {[str(n) for n in layout]} {more}"
 
 
 class _Computed(Exception):
@@ -148,32 +185,36 @@ def _is_for_itself(node: fx.Node) -> bool:
 
 
 class _Part:
-    """The operators ``apart`` of a program in a graph of their own, taken apart."""
+    """Operators of a program that are taken apart, one of each kind, in a graph of their own."""
 
-    def __init__(self, apart: Sequence[fx.Node], table: Table) -> None:
-        """Trace them with the values of a program as inputs."""
-        inside = set(apart)
-        reads = dict.fromkeys(n for node in apart for n in node.all_input_nodes)
-        self.inputs = [node for node in reads if node not in inside]
+    def __init__(self, apart: Mapping[fx.Node, fx.Node], table: Table) -> None:
+        """Trace them with values of the program as inputs.
+
+        ``apart`` gives for each operator the one of its kind that is traced.
+        """
+        self.apart = apart
+        traced = list(dict.fromkeys(apart.values()))
+        inputs = list(dict.fromkeys(n for node in traced for n in node.all_input_nodes))
 
         def run(*values: Any) -> list[Any]:
-            env = dict(zip(self.inputs, values, strict=True))
-            for node in apart:
+            env, found = dict(zip(inputs, values, strict=True)), []
+            for node in traced:
                 args, kwargs = fx.map_arg((node.args, node.kwargs), env.__getitem__)
                 with traceback.set_current_meta(node):
-                    env[node] = node.target(*args, **kwargs)  # type: ignore[operator]
-            return [env[node] for node in apart]
+                    found.append(node.target(*args, **kwargs))  # type: ignore[operator]
+            return found
 
         def thunked(*values: Any) -> Any:
             with maybe_enable_thunkify():
                 return dispatch_functionalize(run, FunctionalTensorMode(export=True))(*values)
 
         with traceback.preserve_node_meta():
-            traced = make_fx(thunked, decomposition_table=dict(table), record_module_stack=True)
-            self.graph = traced(*map(_value, self.inputs)).graph
+            make = make_fx(thunked, decomposition_table=dict(table), record_module_stack=True)
+            self.graph = make(*map(_value, inputs)).graph
         self.graph.eliminate_dead_code(_is_for_itself)
         (results,) = self.graph.output_node().args
-        self.results = dict(zip(apart, results, strict=True))  # type: ignore[arg-type]
+        self.results = dict(zip(traced, results, strict=True))  # type: ignore[arg-type]
+        self.given = dict(zip(inputs, self.graph.find_nodes(op="placeholder"), strict=True))
 
     @property
     def is_plain(self) -> bool:
@@ -181,72 +222,69 @@ class _Part:
         calls = [n for n in self.graph.nodes if n.op not in ("placeholder", "output")]
         return all(_is_plain(node) and node.users for node in calls)
 
-    @property
-    def given(self) -> dict[fx.Node, fx.Node]:
-        """The node of the program that each input is."""
-        return dict(zip(self.graph.find_nodes(op="placeholder"), self.inputs, strict=True))
+    def operands(self, node: fx.Node) -> dict[fx.Node, fx.Node]:
+        """Return which node of the program stands for each input where ``node`` does."""
+        own = dict(zip(self.apart[node].all_input_nodes, node.all_input_nodes, strict=True))
+        return {place: own.get(value, value) for value, place in self.given.items()}
 
 
-def _rewritten(
-    program: ExportedProgram, inputs: Mapping[fx.Node, fx.Node], results: Mapping[fx.Node, Any]
-) -> ExportedProgram:
-    """Return a copy of ``program`` in which nodes are what ``results`` says, made of ``inputs``."""
-    writer = _Writer(inputs)
+def _rewritten(program: ExportedProgram, part: _Part | None) -> ExportedProgram:
+    """Return a copy of ``program`` with what ``part`` has taken apart."""
+    writer = _Writer()
     for node in program.graph.nodes:
-        if node in results:
-            writer.env[node] = fx.map_arg(results[node], writer.written)
+        if part is not None and node in part.apart:
+            writer.take_apart(node, part)
         else:
-            writer.copy(node)
+            writer.copy(node, writer.env)
     writer.graph.eliminate_dead_code(_is_for_itself)
     return _with_graph(program, writer.graph, writer.env)
 
 
 class _Writer:
-    """A new graph of nodes of two others: of a program, and of a part, which reads ``inputs``."""
+    """A new graph of nodes of two others: of a program, and of a part of it."""
 
-    def __init__(self, inputs: Mapping[fx.Node, fx.Node]) -> None:
-        self.graph, self.inputs = fx.Graph(), inputs
+    def __init__(self) -> None:
+        self.graph = fx.Graph()
         self.env: dict[fx.Node, Any] = {}
         self.extents: dict[Any, fx.Node] = {}
 
-    def copy(self, node: fx.Node) -> None:
+    def copy(self, node: fx.Node, env: dict[fx.Node, Any]) -> None:
         """Write a node whose operands are written; a part of a former result is taken from it."""
         source = node.args[0] if node.args else None
-        found = self.env.get(source) if isinstance(source, fx.Node) else None
+        found = env.get(source) if isinstance(source, fx.Node) else None
         if isinstance(found, tuple | list):
-            self.env[node] = found[node.args[1]]  # type: ignore[index]
+            env[node] = found[node.args[1]]  # type: ignore[index]
             return
-        made = self.graph.node_copy(node, self.env.__getitem__)
+        made = self.graph.node_copy(node, env.__getitem__)
         if node.op == "placeholder":  # one may be called as a function of Python is
             made.name = made.target = node.name
         if made.target is aten.view.default:  # what it takes may lie in memory otherwise now
             made.target = aten.reshape.default
-        self.env[node] = made
+        env[node] = made
         if isinstance(extent := made.meta.get("val"), torch.SymInt):
             self.extents.setdefault(extent.node.expr, made)
 
-    def written(self, node: fx.Node) -> Any:
-        """Return what was written for a node of the part, and before it what it is made of."""
-        waiting, new = [node], set()
+    def take_apart(self, node: fx.Node, part: _Part) -> None:
+        """Write what ``node`` becomes."""
+        first = part.apart[node]
+        env = {place: self.env.get(value) for place, value in part.operands(node).items()}
+        waiting = [n for n in pytree.tree_leaves(part.results[first]) if isinstance(n, fx.Node)]
+        new: set[fx.Node] = set()
         while waiting:
             found = waiting.pop()
-            if found not in self.env and found not in new:
+            if found not in env and found not in new:
                 new.add(found)
                 waiting += found.all_input_nodes
         for found in sorted(new):
-            self._write(found)
-        return self.env[node]
-
-    def _write(self, node: fx.Node) -> None:
-        """Write a node of the part, unless it is an input or an extent that was written."""
-        extent = node.meta.get("val")
-        same = isinstance(extent, torch.SymInt) and self.extents.get(extent.node.expr)
-        if node in self.inputs:
-            self.env[node] = self.env[self.inputs[node]]
-        elif same:
-            self.env[node] = same
-        else:
-            self.copy(node)
+            extent = found.meta.get("val")
+            same = isinstance(extent, torch.SymInt) and self.extents.get(extent.node.expr)
+            if same:
+                env[found] = same
+                continue
+            self.copy(found, env)
+            if first is not node and isinstance(made := env[found], fx.Node):
+                made.meta.update({key: node.meta[key] for key in _PLACE if key in node.meta})
+        self.env[node] = fx.map_arg(part.results[first], env.__getitem__)
 
 
 def _with_graph(

@@ -135,6 +135,10 @@ NUMBERS: dict[str, Use] = {
     "clamp": lambda x: x.clamp(x[:, :1], x[0, 0].abs()).clamp(max=x.flip(0)),
     "backwards": lambda x: x + torch.arange(6, 1, -1) + torch.arange(0.5, 3, 0.5),
     "no elements": lambda x: x[:, :0].mean(1).isnan(),
+    "lengths": lambda x: torch.linalg.vector_norm(x, dim=1, keepdim=True) + x.norm() + x.norm(p=1),
+    "length of halves": lambda x: x.bfloat16().norm(dim=0) + x.half().norm(p=1, dim=0),
+    "length in another type": lambda x: torch.linalg.vector_norm(x, 2, (0, 1), dtype=torch.double),
+    "other norms": lambda x: x.norm(p=3, dim=1) + x.norm(p=torch.inf, dim=1),
     "number of zeros": lambda x: torch.linalg.vector_norm(_whole(x).float(), 0, 1),
     **{name: _polynomial(name) for name in RECURRENCES},
 }

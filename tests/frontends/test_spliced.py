@@ -96,6 +96,61 @@ def test_open_extents_stay_open(name, parts) -> None:
         torch.testing.assert_close(found.module()(given), net(given), rtol=1e-5, atol=1e-6)
 
 
+class _Head(nn.Module):
+    """Attention over a sequence, and what layers around it do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inputs, self.outputs, self.norm = nn.Linear(8, 24), nn.Linear(8, 8), nn.LayerNorm(8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        parts = self.inputs(x).unflatten(-1, (3, 2, 4)).movedim(-3, 0).transpose(-2, -3)
+        found = F.scaled_dot_product_attention(*parts).transpose(1, 2).flatten(2)
+        return self.norm(x + F.hardswish(self.outputs(found)))
+
+
+def test_layers_of_a_kind_are_traced_once(parts, monkeypatch) -> None:
+    net, asked = nn.Sequential(_Head(), _Head(), _Head()).eval(), list[int]()
+    table = dict(decompositions(known_operators()))
+    rule = table[aten.scaled_dot_product_attention.default]
+
+    def seen(*args: Any, **options: Any) -> Any:
+        asked.append(1)
+        return rule(*args, **options)
+
+    table[aten.scaled_dot_product_attention.default] = seen  # no rule of ours: not asked before
+    shapes = ({0: Dim("batch"), 1: Dim("length")},)
+    program = torch.export.export(net, (torch.rand(2, 5, 8),), dynamic_shapes=shapes)
+    found = taken_apart(program, table)
+    assert parts == [found]
+    assert len(asked) == 1
+    assert _operators(found) == _operators(_whole(program, table))
+    softmax = [n for n in found.graph.nodes if "softmax" in str(n.target)]
+    layers = [[path for path, _ in n.meta["nn_module_stack"].values()][-1] for n in softmax]
+    assert [str(layer)[-1] for layer in layers] == ["0", "1", "2"]
+    for batch, length in ((2, 5), (3, 7)):
+        x = torch.rand(batch, length, 8)
+        torch.testing.assert_close(found.module()(x), net(x), rtol=1e-5, atol=1e-6)
+
+
+def test_kinds_tell_operands_apart(parts) -> None:
+    """One tensor twice, two tensors, numbers, types and extents make kinds of their own."""
+
+    def forward(given: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        x, y = given.unbind(1)
+        lengths = torch.hypot(x, x), torch.hypot(x, y), torch.hypot(y, x), torch.hypot(y, y)
+        bounded = F.hardtanh(x, -1, 1), F.hardtanh(y, -1, 0.5), F.hardtanh(x.double(), -1, 1)
+        return *lengths, *bounded, F.hardswish(x[:, :3]), F.hardswish(x[:, 1:]), F.hardswish(x.T)
+
+    net, shapes = Apply(forward), ({0: Dim("rows")},)
+    program = torch.export.export(net, (torch.randn(4, 2, 6),), dynamic_shapes=shapes)
+    found = taken_apart(program, decompositions(known_operators()))
+    assert parts == [found]
+    for rows in (4, 2, 9):
+        given = torch.randn(rows, 2, 6) * 2
+        torch.testing.assert_close(found.module()(given), net(given), rtol=1e-5, atol=1e-6)
+
+
 def test_a_result_that_was_an_operand_is_one(parts) -> None:
     program = torch.export.export(Apply(lambda x: x.float()), (torch.rand(3),))
     found = taken_apart(program, decompositions())
@@ -172,6 +227,6 @@ def test_a_rule_is_asked_without_computing():
         program = torch.export.export(Apply(torch.relu), example, dynamic_shapes=shapes)
         (node,) = (n for n in program.graph.nodes if n.op == "call_function")
         with node.meta["val"].fake_mode:
-            found = spliced_module._is_taken_apart(node, {node.target: rule}, ())
+            found = spliced_module._is_taken_apart(node, {node.target: rule})
         assert found is apart
     assert asked == [torch.device("cpu")] * 2
