@@ -11,7 +11,8 @@ import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.target import Target
 
-from tvm_sparse.ops.marks import STEP
+from tvm_sparse.ops.marks import OPERATOR, STEP
+from tvm_sparse.schedules.blocks import nodes
 from tvm_sparse.schedules.single_bindings import single_bindings
 
 SCHEDULED = "tirx.is_scheduled"
@@ -22,6 +23,9 @@ WRITTEN = "Written"
 
 class ScheduleRule(ABC):
     """Turns one function's definition into code for a target (dlight's contract)."""
+
+    marks: ClassVar[tuple[str, ...]] = ()
+    """Operators of the blocks that the rule is for; none: it looks itself."""
 
     version: ClassVar[int] = 1
     """Part of the key of tuning records: raise it when old decisions mean something else."""
@@ -64,13 +68,22 @@ def first_schedule(
     """
     if is_written(func):
         return _with_step(func, target, rules)
+    marks = _marks(func)
     for rule in rules:
+        if rule.marks and marks.isdisjoint(rule.marks):
+            continue
         schedule = rule.apply(func, target, tunable=False)
         if isinstance(schedule, list):
             schedule = schedule[0]
         if schedule is not None:
             return schedule, rule.name
     return None
+
+
+def _marks(func: tirx.PrimFunc) -> set[str]:
+    """Return the operators of the blocks of ``func``."""
+    found = (block.annotations.get(OPERATOR) for block in nodes(func.body, s_tir.SBlock))
+    return {str(mark) for mark in found if mark is not None}
 
 
 def _with_step(

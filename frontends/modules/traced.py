@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
 from torch import nn
+from torch._dynamo import config
 
 from tvm_sparse.frontends.modules.huggingface import whole_sizes
 from tvm_sparse.frontends.modules.kept_state import kept_state
@@ -36,6 +37,13 @@ def traced(
 
     What PyTorch raises is raised. ``module`` keeps what it had before.
     """
-    with followed() as asked, kept_state(module):
+    remembered = _unremembered() if shapes else nullcontext()
+    with followed() as asked, kept_state(module), remembered:
         program = torch.export.export(module, *call, dynamic_shapes=shapes)
     return program, asked
+
+
+def _unremembered() -> AbstractContextManager[Any]:
+    """Let traces remember no shapes: with open extents PyTorch makes a result twice for that."""
+    patched: AbstractContextManager[Any] = config.patch(fake_tensor_cache_enabled=False)
+    return patched

@@ -265,26 +265,38 @@ class _Writer:
             self.extents.setdefault(extent.node.expr, made)
 
     def take_apart(self, node: fx.Node, part: _Part) -> None:
-        """Write what ``node`` becomes."""
-        first = part.apart[node]
-        env = {place: self.env.get(value) for place, value in part.operands(node).items()}
+        """Write what ``node`` becomes.
+
+        Raises
+        ------
+        LookupError
+            It reads what stands for another operator alone.
+        """
+        first, given = part.apart[node], part.operands(node)
+        env = {place: self.env[value] for place, value in given.items() if value in self.env}
         waiting = [n for n in pytree.tree_leaves(part.results[first]) if isinstance(n, fx.Node)]
         new: set[fx.Node] = set()
         while waiting:
             found = waiting.pop()
-            if found not in env and found not in new:
-                new.add(found)
-                waiting += found.all_input_nodes
-        for found in sorted(new):
-            extent = found.meta.get("val")
-            same = isinstance(extent, torch.SymInt) and self.extents.get(extent.node.expr)
-            if same:
-                env[found] = same
+            if found in new or self._is_written(found, env):
                 continue
-            self.copy(found, env)
-            if first is not node and isinstance(made := env[found], fx.Node):
-                made.meta.update({key: node.meta[key] for key in _PLACE if key in node.meta})
+            if found.op == "placeholder":
+                raise LookupError(f"{node}: {found}")
+            new.add(found)
+            waiting += found.all_input_nodes
+        for found in sorted(new):
+            if not self._is_written(found, env):
+                self.copy(found, env)
+                if first is not node and isinstance(made := env[found], fx.Node):
+                    made.meta.update({key: node.meta[key] for key in _PLACE if key in node.meta})
         self.env[node] = fx.map_arg(part.results[first], env.__getitem__)
+
+    def _is_written(self, node: fx.Node, env: dict[fx.Node, Any]) -> bool:
+        """Whether ``env`` has a node, or an extent that is computed is what it stands for."""
+        extent = node.meta.get("val")
+        if isinstance(extent, torch.SymInt) and extent.node.expr in self.extents:
+            env[node] = self.extents[extent.node.expr]
+        return node in env
 
 
 def _with_graph(

@@ -63,6 +63,8 @@ class BlockRule(ScheduleRule):
     after:  for block row, row tile: { init; for entry: unrolled multiply-adds; epilogue }
     """
 
+    marks = OPERATORS
+
     version = 2
 
     def feasible(self, schedule: s_tir.Schedule) -> bool:
@@ -72,7 +74,7 @@ class BlockRule(ScheduleRule):
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
         """Schedule ``func`` if it holds a block of one of :data:`OPERATORS`."""
         sch = s_tir.Schedule(func)
-        anchor = b.marked(sch, OPERATORS)
+        anchor = b.marked(sch, self.marks)
         if anchor is None:
             return None
         axis = int(sch.get(anchor).annotations[ROWS])

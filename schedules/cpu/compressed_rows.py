@@ -28,10 +28,12 @@ class CompressedRowsRule(ScheduleRule):
     tasks for threads, fewer weights at a time.
     """
 
+    marks = ("compressed_rows",)
+
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
         """Schedule ``func`` if it holds a block marked ``compressed_rows``."""
         sch = s_tir.Schedule(func)
-        contract = b.marked(sch, ("compressed_rows",))
+        contract = b.marked(sch, self.marks)
         if contract is None:
             return None
         vectors = int(sch.get(contract).annotations[VECTORS])

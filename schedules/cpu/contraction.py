@@ -43,6 +43,8 @@ class ContractionRule(ScheduleRule):
     Products of two activations walk their batches outermost and pack the right operand there.
     """
 
+    marks = ("dense", "balanced", "matmul")
+
     def feasible(self, schedule: s_tir.Schedule) -> bool:
         """Whether the register tile fits the registers."""
         return simd.registers(schedule, "contract") <= MOST_ACCUMULATORS
@@ -50,7 +52,7 @@ class ContractionRule(ScheduleRule):
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
         """Schedule ``func`` if it holds a block marked ``dense``, ``balanced`` or ``matmul``."""
         sch = s_tir.Schedule(func)
-        anchor = b.marked(sch, ("dense", "balanced", "matmul"))
+        anchor = b.marked(sch, self.marks)
         if anchor is None:
             return None
         tiles = [] if tunable else _open_tiles(sch, anchor, machine_of(target))
@@ -150,6 +152,8 @@ class ContractionRule(ScheduleRule):
         extents = [[b.extent(sch, x) or 1 for x in loops] for loops in (nest.lead, nest.reduce)]
         extents[0][nest.axis] = rows
         default, chunk = default_walk(sch, nest, extents, machine)
+        if open_rows == 1 and not tunable and b.extent(sch, nest.block) is None:
+            default = replace(default, rows=1)  # fewer columns than lanes: code, and no speed
         tile = sampled_tile(sch, rows, blocks, default, tunable, widest=nest.widest)
         row_out, row_in = sch.split(nest.lead[nest.axis], [None, tile.rows])
         blk_out, blk_in = sch.split(nest.block, [None, tile.vectors])

@@ -50,6 +50,8 @@ class DepthwiseRule(ScheduleRule):
     strip.
     """
 
+    marks = OPERATORS
+
     version = 2
 
     def feasible(self, schedule: s_tir.Schedule) -> bool:
@@ -59,7 +61,7 @@ class DepthwiseRule(ScheduleRule):
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
         """Schedule ``func`` if it holds a block with one of :data:`OPERATORS`."""
         sch = s_tir.Schedule(func)
-        anchor = b.marked(sch, OPERATORS)
+        anchor = b.marked(sch, self.marks)
         if anchor is None:
             return None
         axis = int(sch.get(anchor).annotations[ROWS])

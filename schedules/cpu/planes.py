@@ -28,10 +28,12 @@ class PlanesRule(ScheduleRule):
     first cache holds what a tile reads and stores.
     """
 
+    marks = ("planes",)
+
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
         """Schedule ``func`` if it holds a block marked ``planes``."""
         sch = s_tir.Schedule(func)
-        contract = b.marked(sch, ("planes",))
+        contract = b.marked(sch, self.marks)
         if contract is None:
             return None
         vectors = int(sch.get(contract).annotations[VECTORS])

@@ -29,6 +29,8 @@ class SharedColumnsRule(ScheduleRule):
     Where fewer sums fit the registers, what is gathered waits in cache for all of a group.
     """
 
+    marks = ("shared_columns",)
+
     version = 2
 
     def feasible(self, schedule: s_tir.Schedule) -> bool:
@@ -38,7 +40,7 @@ class SharedColumnsRule(ScheduleRule):
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
         """Schedule ``func`` if it holds a block marked ``shared_columns``."""
         sch = s_tir.Schedule(func)
-        contract = b.marked(sch, ("shared_columns",))
+        contract = b.marked(sch, self.marks)
         if contract is None:
             return None
         flops = b.flops(sch, contract) * LANES

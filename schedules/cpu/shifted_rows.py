@@ -26,10 +26,12 @@ class ShiftedRowsRule(ScheduleRule):
     are packed one by one have loops of their own outside.
     """
 
+    marks = ("shifted_rows",)
+
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
         """Schedule ``func`` if it holds a block marked ``shifted_rows``."""
         sch = s_tir.Schedule(func)
-        contract = b.marked(sch, ("shifted_rows",))
+        contract = b.marked(sch, self.marks)
         if contract is None:
             return None
         (pack,), (turn,) = sch.get_producers(contract), sch.get_consumers(contract)

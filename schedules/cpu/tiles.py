@@ -30,11 +30,13 @@ class TilesRule(ScheduleRule):
     All rows pass as many weights as the second cache holds.
     """
 
+    marks = (TILES,)
+
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
         """Schedule ``func`` if it holds a block marked ``tiles``."""
         del tunable
         sch = s_tir.Schedule(func)
-        contract = b.marked(sch, (TILES,))
+        contract = b.marked(sch, self.marks)
         if contract is None:
             return None
         epilogue = isolate(sch, contract)

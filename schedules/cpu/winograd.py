@@ -42,6 +42,8 @@ class WinogradRule(ScheduleRule):
     after:  for strip: { transform; for feature tile: { register tiles of products; epilogue } }
     """
 
+    marks = ("winograd",)
+
     def feasible(self, schedule: s_tir.Schedule) -> bool:
         """Whether the register tile fits the registers."""
         return simd.registers(schedule, "contract") <= MOST_ACCUMULATORS
@@ -49,7 +51,7 @@ class WinogradRule(ScheduleRule):
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
         """Schedule ``func`` if it holds a block marked ``winograd``."""
         sch = s_tir.Schedule(func)
-        anchor = b.marked(sch, ("winograd",))
+        anchor = b.marked(sch, self.marks)
         if anchor is None:
             return None
         if not open_axes(func):

@@ -21,10 +21,12 @@ class DepthwiseStripRule(ScheduleRule):
     after:  for thread: { read window; unrolled taps x pixels; epilogue }
     """
 
+    marks = ("depthwise_strip",)
+
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
         """Schedule ``func`` if it holds a block marked ``depthwise_strip``."""
         sch = s_tir.Schedule(func)
-        anchor = b.marked(sch, ("depthwise_strip",))
+        anchor = b.marked(sch, self.marks)
         if anchor is None:
             return None
         height, width = (int(e) for e in sch.get(anchor).annotations[TILE])

@@ -25,10 +25,12 @@ class DepthwiseTapsLaneRule(ScheduleRule):
     epilogue } }
     """
 
+    marks = ("depthwise_taps_lane",)
+
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
         """Schedule ``func`` if it holds a block marked ``depthwise_taps_lane``."""
         sch = s_tir.Schedule(func)
-        anchor = b.marked(sch, ("depthwise_taps_lane",))
+        anchor = b.marked(sch, self.marks)
         if anchor is None:
             return None
         height, width, lanes = (int(e) for e in sch.get(anchor).annotations[TILE])

@@ -50,10 +50,12 @@ class SeparableRule(ScheduleRule):
     the products that wait for them, and two stages would double the code of the strips.
     """
 
+    marks = ("separable",)
+
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
         """Schedule ``func`` if it holds a block marked ``separable``."""
         sch = s_tir.Schedule(func)
-        if b.marked(sch, ("separable",)) is None:
+        if b.marked(sch, self.marks) is None:
             return None
         anchor = b.marked(sch, ("tile_scalar", "tile_tensor_core"))
         rows, features, columns = (int(e) for e in sch.get(anchor).annotations[TILE])

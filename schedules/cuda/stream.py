@@ -37,6 +37,8 @@ class StreamRule(ScheduleRule):
     epilogue }
     """
 
+    marks = ("stream",)
+
     def feasible(self, schedule: s_tir.Schedule) -> bool:
         """Whether a thread block fits an SM, and what a thread holds fits its registers."""
         total = schedule.get(schedule.get_sblock("total"))
@@ -60,7 +62,7 @@ class StreamRule(ScheduleRule):
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> s_tir.Schedule | None:
         """Schedule ``func`` if it holds a block marked ``stream``."""
         sch = s_tir.Schedule(func)
-        total = b.marked(sch, ("stream",))
+        total = b.marked(sch, self.marks)
         if total is None:
             return None
         warps, rows = (int(e) for e in sch.get(total).annotations[TILE])
