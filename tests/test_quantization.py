@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import nn
+from torch.export import Dim
 from torch.nn.utils import prune
 
 import tvm_sparse as ts
@@ -204,7 +205,7 @@ def test_networks_trained_in_bytes():
 
 
 def test_what_cannot_be_quantized_is_refused(model):
-    with pytest.raises(ts.InputError, match="no calibration data"):
+    with pytest.raises(ts.InputError, match="got no batch"):
         ts.quantize(model, [])
     with pytest.raises(ts.InputError, match="no module 'neck'"):
         ts.quantize(model, [torch.randn(1, 3, 16, 16)], ignore=["neck"])
@@ -233,6 +234,26 @@ def test_a_model_of_hugging_face_goes_in_as_it_is(activations):
     scale = wanted.last_hidden_state.abs().max()
     assert (found.last_hidden_state - wanted.last_hidden_state).abs().max() < 0.05 * scale
     assert sum("int8" in k.function for k in library.kernels if k.layer) >= 6
+
+
+@pytest.mark.parametrize(
+    ("shapes", "told"),
+    [
+        ((({0: Dim("b")},),), "of 'x': has 1 entries for a tensor of 4 axes"),
+        ({0: Dim("b")}, "'0' is no argument .*put the mapping of axes into a tuple"),
+        (({0: Dim("b")}, None), "has 2 entries for 1 arguments"),
+        (({0: Dim("b", min=3, max=4)},), "says 3 to 4 for axis 0, which is 2"),
+    ],
+)
+def test_open_extents_are_checked_as_compile_does(model, shapes, told):
+    with pytest.raises(ts.InputError, match=told):
+        ts.quantize(model, [torch.randn(2, 3, 16, 16)], dynamic_shapes=shapes)
+
+
+def test_batches_of_another_form_are_told(model):
+    first = torch.randn(2, 3, 16, 16)
+    with pytest.raises(ts.InputError, match="does not run on a batch as on the first one"):
+        ts.quantize(model, [first, first[:, :2]])
 
 
 def test_batches_that_are_no_arguments_are_refused(model):

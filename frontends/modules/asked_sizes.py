@@ -18,6 +18,7 @@ from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.modules.kept_state import kept_state
 from tvm_sparse.frontends.modules.open_axes import Call, inputs_of, open_axes
 from tvm_sparse.frontends.modules.untraced import failure_of
+from tvm_sparse.frontends.program.agreement import check_close
 from tvm_sparse.frontends.program.asked_conditions import AskedConditions, Condition
 from tvm_sparse.frontends.program.copied_slices import CopiedSlices
 from tvm_sparse.frontends.program.decided_extents import (
@@ -215,7 +216,7 @@ def _same(
             with kept_state(module):
                 wanted = module(*args, **named)
             found = _run(traced, values, (args, named))
-            torch.testing.assert_close(found, wanted, rtol=1e-3, atol=1e-4, equal_nan=True)
+            check_close(found, wanted)
         except Exception:
             return False
     return True

@@ -30,7 +30,9 @@ def checked(shapes: Any, module: nn.Module, named: Mapping[str, Any]) -> Any:
         for name in shapes:
             if name not in named and (name not in known or shapes[name]):
                 some = f"arguments among {', '.join(named) or 'none'}"
-                raise InputError(WHERE, f"'{name}' is no argument of the example inputs", some)
+                todo = "put the mapping of axes into a tuple" if isinstance(name, int) else ""
+                found = f"'{name}' is no argument of the example inputs"
+                raise InputError(WHERE, found, some, todo)
         shapes = {name: axes for name, axes in shapes.items() if name in named}
         pairs = {name: (axes, named[name]) for name, axes in shapes.items()}
     elif isinstance(shapes, tuple | list):
@@ -54,6 +56,9 @@ def _check(name: str, axes: Any, value: Any) -> None:
     if not isinstance(value, torch.Tensor):
         _check_parts(name, axes, value)
         return
+    if isinstance(axes, tuple | list) and len(axes) != value.dim():
+        found = f"has {len(axes)} entries for a tensor of {value.dim()} axes"
+        raise InputError(where, found, "one for each axis, None where it is not open")
     for axis, dim in axes.items() if isinstance(axes, Mapping) else enumerate(axes or ()):
         if not isinstance(axis, int) or not -value.dim() <= axis < value.dim():
             raise InputError(where, f"has an axis {axis!r}", f"one of a tensor of {value.dim()}")
@@ -66,17 +71,28 @@ def _check(name: str, axes: Any, value: Any) -> None:
 def _check_parts(name: str, axes: Any, value: Any) -> None:
     """Check what is said of the parts of a container, or of a constant."""
     where = f"{WHERE} of '{name}'"
+    several = isinstance(value, tuple | list)
     if isinstance(value, Mapping) and isinstance(axes, Mapping):
-        for key in axes.keys() & value.keys():
-            _check(f"{name}.{key}", axes[key], value[key])
-    elif isinstance(value, tuple | list) and isinstance(axes, tuple | list):
-        for place, (part, held) in enumerate(zip(axes, value, strict=False)):
+        if axes.keys() != value.keys():
+            raise InputError(where, f"has the keys {_listed(axes)}", f"{_listed(value)}, each once")
+        for key, held in value.items():
+            _check(f"{name}.{key}", axes[key], held)
+    elif several and isinstance(axes, tuple | list):
+        if len(axes) != len(value):
+            found = f"has {len(axes)} entries for {len(value)}"
+            raise InputError(where, found, "one for each, None where nothing is open")
+        for place, (part, held) in enumerate(zip(axes, value, strict=True)):
             _check(f"{name}[{place}]", part, held)
-    elif isinstance(value, tuple | list) and axes:
-        found = f"is one mapping, and the argument is a {type(value).__name__} of {len(value)}"
-        raise InputError(where, found, f"a tuple of {len(value)} entries")
+    elif axes and (several or isinstance(value, Mapping)):
+        kind = "mapping" if isinstance(axes, Mapping) else type(axes).__name__
+        found = f"is a {kind}, and the argument is a {type(value).__name__} of {len(value)}"
+        raise InputError(where, found, f"a {type(value).__name__} of as many entries")
     elif axes and isinstance(value, bool | int | float | str | None):
         raise InputError(where, f"is set, and {value!r} is no tensor", "None")
+
+
+def _listed(mapping: Mapping[Any, Any]) -> str:
+    return ", ".join(map(repr, mapping))
 
 
 def _check_bounds(where: str, axis: int, dim: Any, extent: int) -> None:

@@ -12,6 +12,7 @@ from torch.utils import _pytree as pytree
 from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.modules.kept_state import kept_state
 from tvm_sparse.frontends.modules.open_axes import Call, changed_call, inputs_of
+from tvm_sparse.frontends.program.agreement import check_close
 from tvm_sparse.frontends.program.asked_conditions import Condition, of_several_extents
 from tvm_sparse.frontends.program.conditions import failing, independent, least_and_larger
 from tvm_sparse.frontends.program.decided_extents import environments_of, size_of
@@ -133,13 +134,7 @@ def _same(module: nn.Module, program: Any, call: Call, sizes: Mapping[Any, int])
         found = Shapes(traced, sizes).run(*given, enable_io_processing=False)
         with kept_state(module):
             wanted = module(*args, **named)
-        torch.testing.assert_close(
-            pytree.tree_leaves(traced.graph.process_outputs(found)),
-            pytree.tree_leaves(wanted),
-            rtol=1e-3,
-            atol=1e-4,
-            equal_nan=True,
-        )
+        check_close(traced.graph.process_outputs(found), wanted)
     except Exception:
         return False
     return True

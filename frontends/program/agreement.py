@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch.export.graph_signature import InputKind
+from torch.utils import _pytree as pytree
 
 from tvm_sparse.frontends.program.decided_extents import size_of
 from tvm_sparse.frontends.program.ones import Shapes, traced_at
@@ -31,10 +32,22 @@ def agree(
     try:
         given = list(_drawn(before, sizes))
         wanted, found = _run(before, given, sizes), _run(after, given, sizes)
-        torch.testing.assert_close(found, wanted, rtol=1e-3, atol=1e-4, equal_nan=True)
+        check_close(found, wanted)
     except Exception:
         return False
     return True
+
+
+def check_close(found: Any, wanted: Any) -> None:
+    """Raise an error where two results of a model differ by more than rounding.
+
+    They are tensors and constants, None among them, in any containers that PyTorch opens.
+    """
+    for one, other in zip(*map(pytree.tree_leaves, (found, wanted)), strict=True):
+        if isinstance(other, str | None):
+            assert one == other
+        else:
+            torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4, equal_nan=True)
 
 
 def tensors_of(program: torch.export.ExportedProgram) -> dict[str, torch.Tensor]:

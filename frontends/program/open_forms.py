@@ -10,6 +10,7 @@ from torch.overrides import TorchFunctionMode
 
 from tvm_sparse.frontends.decompositions.recurrent import RECURRENT
 from tvm_sparse.frontends.program import (  # noqa: F401 (they enter their forms)
+    open_convolutions,
     open_indices,
     open_norms,
     open_pools,
@@ -59,6 +60,27 @@ def _linspace(start: Any, end: Any, steps: Any, *, dtype: Any = None, **options:
     front, back = start + places * step, end - (steps - 1 - places) * step
     half = torch.sym_max(steps // 2, 1)  # a single place is the start
     return torch.where(places < half, front, back).to(dtype or torch.get_default_dtype())
+
+
+@rewrites("nn.functional.affine_grid", "affine_grid_generator")
+def _affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> Any:
+    """Transform the places of all elements of the last axes of ``size``, from -1 to 1 each."""
+    if not is_open(*size[2:]):
+        return NotImplemented
+    axes = [_places(extent, align_corners=bool(align_corners)) for extent in reversed(size[2:])]
+    grids = torch.meshgrid(*reversed(axes), indexing="ij")
+    known = torch.stack([*reversed(grids), torch.ones_like(grids[0])], -1).to(theta)
+    found = known.flatten(0, -2) @ theta.transpose(1, 2)
+    return found.unflatten(1, list(size[2:]))
+
+
+def _places(extent: Any, *, align_corners: bool) -> Tensor:
+    """Return the middles of elements, or with ``align_corners`` the first at -1, the last at 1."""
+    if not is_open(extent):
+        ends: Tensor = torch.linspace(-1, 1, extent) if extent > 1 else torch.zeros(1)
+    else:  # the only element of an axis is in its middle
+        ends = _linspace(-1, 1, extent) * torch.sym_min(extent - 1, 1)
+    return ends if align_corners else ends * ((extent - 1) / extent)
 
 
 for _cell in ("lstm", "gru", "rnn_tanh", "rnn_relu"):

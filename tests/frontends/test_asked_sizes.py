@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 from torch.export import Dim
+from torch.utils import _pytree as pytree
 
 import tvm_sparse as ts
 from tests.modules import Apply
@@ -376,3 +379,40 @@ def test_what_a_trace_asked_that_is_not_taken_is_forgotten():
         assert asked.found
         asked.forget()
     assert not asked.found and not asked.guards
+
+
+@dataclass
+class Found:
+    rows: torch.Tensor
+    rest: object = None
+
+
+class Named(nn.Module):
+    """What ``kind`` returns of rows of halved planes, of which some sizes leave one row."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.kind, self.layer = kind, nn.Conv2d(3, 4, 3, 2, 1)
+
+    def forward(self, x):
+        return self.kind(self.layer(x).flatten(2).transpose(1, 2).mean(1))
+
+
+RESULTS = {
+    "data class": Found,
+    "nothing beside": lambda rows: (rows, None),
+    "dictionary": lambda rows: {"rows": rows, "kind": "mean", "rest": None},
+}
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_results_in_containers_are_compared(name):
+    if Found not in pytree.SUPPORTED_NODES:
+        torch.export.register_dataclass(Found)
+    model = Named(RESULTS[name]).eval().requires_grad_(False)
+    shapes = ({2: Dim("h", min=1, max=20), 3: Dim("w", min=1, max=20)},)
+    library = ts.compile(model, (torch.rand(2, 3, 9, 8),), dynamic_shapes=shapes, config=CONFIG)
+    for size in ((1, 1), (2, 1), (9, 8), (17, 20)):
+        x = torch.rand(2, 3, *size)
+        found, wanted = map(pytree.tree_leaves, (library(x), model(x)))
+        torch.testing.assert_close(found[0], wanted[0])

@@ -39,6 +39,21 @@ def test_each_sort_of_fault_has_its_sentence(shapes, told):
         ts.load(Scaled(), (X,), dynamic_shapes=shapes)
 
 
+@pytest.mark.parametrize(
+    ("parts", "shapes", "told"),
+    [
+        ([X, X], [{0: ROWS}], "of 'parts': has 1 entries for 2"),
+        ([X, X], {0: ROWS}, "of 'parts': is a mapping, and the argument is a list of 2"),
+        ({"a": X}, [{0: ROWS}], "of 'parts': is a list, and the argument is a dict of 1"),
+        ({"a": X}, {"b": {0: ROWS}}, "of 'parts': has the keys 'b'; expected 'a'"),
+        ({"a": X}, {"a": (ROWS,)}, "of 'parts.a': has 1 entries for a tensor of 2 axes"),
+    ],
+)
+def test_containers_are_those_of_the_example(parts, shapes, told):
+    with pytest.raises(InputError, match=f"dynamic_shapes {told}"):
+        ts.load(Scaled(), (X,), {"parts": parts}, dynamic_shapes={"x": None, "parts": shapes})
+
+
 def test_a_constant_has_no_open_extent():
     with pytest.raises(InputError, match=r"of 'scale': is set, and 2\.0 is no tensor"):
         shapes = {"x": None, "scale": {0: ROWS}}

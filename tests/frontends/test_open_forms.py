@@ -81,6 +81,56 @@ def test_what_is_made_of_extents_is_right_for_one():
             assert torch.equal(got, wanted)
 
 
+@pytest.mark.filterwarnings("ignore:Since version 1.3.0")  # of axes of one element
+@pytest.mark.parametrize("align_corners", [False, True])
+@pytest.mark.parametrize("dims", [2, 3])
+def test_grids_of_open_planes(dims, align_corners):
+    model = Apply(lambda x: F.affine_grid(x[0], x[1].shape, align_corners=align_corners))
+    named = [Dim(name, min=1, max=20) for name in "bhw"]
+    planes = {2: named[1], 3: named[2]}
+    shapes = {"x": ({0: named[0]}, {0: named[0], **planes})}
+    last = (4,) * (dims - 2)
+    given = torch.randn(2, dims, dims + 1), torch.zeros(2, 1, 9, 8, *last)
+    library = ts.compile(model, (given,), dynamic_shapes=shapes, config=CONFIG)
+    for batch, height, width in ((2, 9, 8), (1, 1, 1), (3, 2, 1), (5, 17, 20)):
+        x = torch.randn(batch, dims, dims + 1), torch.zeros(batch, 1, height, width, *last)
+        torch.testing.assert_close(library(x), model(x))
+
+
+class Hourglass(nn.Module):
+    """Planes that are halved, and made as large as they were by a transposed convolution."""
+
+    def __init__(self, kind, up, **options) -> None:
+        super().__init__()
+        self.down, self.up = kind(4, 16, 3, 2, 1), up(16, 4, 3, **options)
+
+    def forward(self, x):
+        return self.up(self.down(x).relu(), output_size=x.shape[2:]) + x
+
+
+UPS = {
+    "lines": (nn.Conv1d, nn.ConvTranspose1d, {"stride": 2, "padding": 1}),
+    "planes": (nn.Conv2d, nn.ConvTranspose2d, {"stride": 2, "padding": 1}),
+    "groups": (nn.Conv2d, nn.ConvTranspose2d, {"stride": 2, "padding": (1, 1), "groups": 4}),
+    "volumes": (nn.Conv3d, nn.ConvTranspose3d, {"stride": 2, "padding": 1, "bias": False}),
+}
+
+
+@pytest.mark.grid
+@pytest.mark.parametrize("name", UPS)
+def test_transposed_convolutions_to_open_sizes(name):
+    torch.manual_seed(0)
+    kind, up, options = UPS[name]
+    model = Hourglass(kind, up, **options).eval().requires_grad_(False)
+    axes = {2: Dim("n", min=1, max=20)}
+    last = [6] * (model.down.weight.dim() - 3)
+    x = torch.randn(2, 4, 9, *last)
+    library = ts.compile(model, (x,), dynamic_shapes=(axes,), config=CONFIG)
+    for size in (1, 2, 3, 9, 16, 20):
+        x = torch.randn(2, 4, size, *last)
+        torch.testing.assert_close(library(x), model(x), rtol=1e-4, atol=1e-5)
+
+
 LINES = [
     nn.MaxPool1d(2),
     nn.MaxPool1d(3, 2, 1),

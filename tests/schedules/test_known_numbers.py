@@ -55,6 +55,23 @@ CHOICES = {
 }
 
 
+QUOTIENTS = {
+    "places of half a length": lambda x: torch.linspace(0, 1, -(-x.shape[1] // 2)) + x[0, 0],
+    "a quotient of a quotient": lambda x: (
+        torch.arange(x.shape[1]) % max(x.shape[1] // 3 // 2, 1) + x
+    ),
+}
+
+
+@pytest.mark.parametrize("name", QUOTIENTS)
+def test_quotients_of_open_extents(name):
+    model, shapes = Apply(QUOTIENTS[name]), ({1: Dim("n", min=1, max=80)},)
+    library = ts.compile(model, (torch.rand(2, 9),), dynamic_shapes=shapes, config=CONFIG)
+    for size in (1, 2, 3, 6, 7, 80):
+        x = torch.rand(2, size)
+        torch.testing.assert_close(library(x), model(x))
+
+
 @pytest.mark.parametrize("name", CHOICES)
 def test_choices_by_numbers_of_open_extents(name):
     model, shapes = Apply(CHOICES[name]), ({1: Dim("n", min=1, max=80)},)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tvm_sparse.base.batches import several
 from tvm_sparse.errors import InputError
 from tvm_sparse.onnx_files.document import Document
 from tvm_sparse.onnx_files.extents import fixed_extent, said
@@ -30,10 +31,8 @@ def checked(document: Document, batches: Iterable[Batch]) -> list[dict[str, np.n
     graph = document.proto.graph
     own = {tensor.name for tensor in graph.initializer}
     inputs = {value.name: value for value in graph.input if value.name not in own}
-    found = [piece for batch in batches for piece in _cut(_named(batch, inputs), inputs)]
-    if not found:
-        raise InputError(WHERE, "no batch", "some batches of inputs", "pass a few hundred samples")
-    return found
+    given = several(WHERE, batches if isinstance(batches, Mapping) else list(batches))
+    return [piece for batch in given for piece in _cut(_named(batch, inputs), inputs)]
 
 
 def _named(batch: Batch, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -42,8 +41,8 @@ def _named(batch: Batch, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
     if isinstance(batch, Mapping):
         given = dict(batch)
     else:
-        several = isinstance(batch, Sequence) and not isinstance(batch, str)
-        arrays = list(batch) if several else [batch]
+        listed = isinstance(batch, Sequence) and not isinstance(batch, str)
+        arrays = list(batch) if listed else [batch]
         if len(arrays) != len(inputs):
             found = f"a batch has {len(arrays)} arrays"
             raise InputError(WHERE, found, f"{len(inputs)}: {names}", "give them by name")

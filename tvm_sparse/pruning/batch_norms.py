@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from tvm_sparse.errors import InputError
+from tvm_sparse.base.batches import several
 from tvm_sparse.pruning.compensation.calls import Batch, call_of, evaluating, watch
 
 
@@ -29,9 +29,7 @@ def reestimate_batch_norms(model: nn.Module, calibration: Iterable[Batch]) -> in
     InputError
         There is no batch, or the model does not run on one; the model is then as it was.
     """
-    batches = list(calibration)
-    if not batches:
-        raise InputError("calibration", "no batch", "some batches of inputs", "pass a few hundred")
+    batches = list(several("calibration", calibration))
     norms = [m for m in model.modules() if isinstance(m, _BatchNorm) and m.running_mean is not None]
     before = [(norm.momentum, _moments(norm)) for norm in norms]
     ran: set[int] = set()

@@ -10,6 +10,7 @@ from typing import Any
 
 from torch import nn
 
+from tvm_sparse.base.batches import several
 from tvm_sparse.errors import InputError
 from tvm_sparse.pruning.compensation.calls import Batch, evaluating
 from tvm_sparse.pruning.compensation.collect import collect
@@ -120,11 +121,8 @@ def one_shot(
 
 
 def batches_of(calibration: Iterable[Batch]) -> list[Batch]:
-    """Return the batches of ``calibration``; none is refused."""
-    batches = list(calibration)
-    if not batches:
-        raise InputError("calibration", "no batch", "some batches of inputs", "pass a few hundred")
-    return batches
+    """Return the batches of ``calibration``; see :func:`.several`."""
+    return list(several("calibration", calibration))
 
 
 def _check_names(compensation: Compensation, selection: Selection) -> None:

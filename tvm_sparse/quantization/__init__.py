@@ -8,12 +8,15 @@ from typing import Any
 import torch
 from torch import fx, nn
 
+from tvm_sparse.base.batches import several
 from tvm_sparse.base.extras import require
 from tvm_sparse.base.interrupts import whole_imports
 from tvm_sparse.base.words import aside, said
 from tvm_sparse.errors import InputError
-from tvm_sparse.frontends.example_inputs import Examples, arguments
+from tvm_sparse.frontends.example_inputs import Examples, arguments, bound
+from tvm_sparse.frontends.modules.dynamic_shapes import checked
 from tvm_sparse.frontends.modules.effective import inference_copy
+from tvm_sparse.frontends.modules.plain_module import plain_module
 from tvm_sparse.frontends.modules.quantized_layers import traced_in
 from tvm_sparse.frontends.modules.torch import exported, names_of
 from tvm_sparse.frontends.program.asked_conditions import CONDITIONS
@@ -27,6 +30,8 @@ from tvm_sparse.quantization.named_padding import number_padding
 from tvm_sparse.quantization.quantizer import x86_quantizer
 from tvm_sparse.quantization.rows import quantize_rows
 from tvm_sparse.quantization.tracing import traced
+
+CALIBRATION = "calibration"
 
 _FROZEN = "_frozen_param"
 
@@ -79,16 +84,18 @@ def quantize(
     Raises
     ------
     InputError
-        torchao is not installed, there is no batch, a name or a mode is unknown, the tolerance is
-        not above zero, or the model cannot be traced.
+        torchao is not installed, there is no batch, or they differ in form. A name or a mode is
+        unknown, or the tolerance not above zero. ``dynamic_shapes`` do not fit, or the model cannot
+        be traced.
     """
     require("quantize", WHERE)
     with quiet():  # it tells of extensions that it cannot load, which nothing here needs
         import torchao  # noqa: F401
     check_options(activations, tolerance)
-    calls = [arguments(batch) for batch in batches]
-    if not calls:
-        raise InputError(WHERE, "got no calibration data", "at least one batch of inputs")
+    calls = [arguments(batch) for batch in several(CALIBRATION, batches)]
+    model = plain_module(model)
+    given = [bound(model, *call) for call in calls]
+    dynamic_shapes = checked(dynamic_shapes, model, given[0])
     names = {name for name, _ in model.named_modules()}
     if unknown := sorted(set(ignore) - names):
         raise InputError(WHERE, f"has no module '{unknown[0]}'", "names of model.named_modules()")
@@ -108,6 +115,8 @@ def quantize(
                 plain = traced(WHERE, whole, calls[0], dynamic_shapes)
                 prepared = _prepared(plain, calls, ignore, dynamic=dynamic)
             result = converted(prepared)
+        except InputError:
+            raise
         except Exception as error:  # of torchao, whose quantizer refuses some forms of a network
             todo = "give each use of a module its own, or quantize with another tool"
             reason = f"torchao refuses the model{aside(said(error))}"
@@ -136,9 +145,19 @@ def _prepared(
     if dynamic:
         quantizer.set_function_type_qconfig(torch.nn.functional.linear, None)
     prepared = prepare_pt2e(plain, quantizer)
-    for args, kwargs in calls:
-        prepared(*args, **kwargs)
+    for call in calls:
+        _observe(prepared, call)
     return prepared
+
+
+def _observe(prepared: fx.GraphModule, call: Call) -> None:
+    args, kwargs = call
+    try:
+        prepared(*args, **kwargs)
+    except Exception as error:  # of the user's model
+        reason = f"the model does not run on a batch as on the first one{aside(said(error))}"
+        todo = "open the axes that differ with dynamic_shapes, and pass the same arguments"
+        raise InputError(CALIBRATION, reason, "batches of one form", todo) from error
 
 
 def _name_weights(program: torch.fx.GraphModule) -> None:

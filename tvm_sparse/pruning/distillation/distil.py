@@ -8,6 +8,7 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
+from tvm_sparse.base.batches import several
 from tvm_sparse.errors import InputError
 from tvm_sparse.pruning.compensation.calls import Batch, evaluating
 from tvm_sparse.pruning.compensation.state import digest
@@ -156,7 +157,5 @@ def _settings(
 
 def _again(batches: Iterable[Batch]) -> tuple[Batch, Iterator[Batch]]:
     """Return the first of ``batches``, and all over and over; an iterator is kept for that."""
-    kept = batches if isinstance(batches, Sequence) else list(batches)
-    if not kept:
-        raise InputError("distillation", "no batch", "some batches of inputs")
+    kept = several("distillation", batches)
     return kept[0], itertools.cycle(kept)
