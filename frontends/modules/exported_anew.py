@@ -67,7 +67,7 @@ def _found(
     """Return what some examples give, under ``forms`` of extents, up to one that fits all sizes."""
     found: list[Exported] = []
     for example in _examples(module, call, shapes, found):
-        with followed(forms) as asked:
+        with followed(module, forms) as asked:
             program = _program(module, example, shapes, asked)
         if program is not None:
             found.append((program, conditions_of_trace(module, program, example, asked.found)))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
-from types import FunctionType
 from typing import Any
 
 from torch.fx import _pytree as fx_pytree
@@ -24,31 +22,6 @@ def register_caches() -> None:
 
         executorch.register_dynamic_cache_export_support()
         _register_pair(caches.EncoderDecoderCache)
-
-
-@contextlib.contextmanager
-def whole_sizes() -> Iterator[None]:
-    """While it is entered, ``torch_int`` of transformers leaves an open extent as it is.
-
-    Models resize their tables of positions to ``torch_int(height)`` rows. Python's ``int`` would
-    make the number of it that it is in the example.
-    """
-    function = getattr(sys.modules.get("transformers.utils.generic"), "torch_int", None)
-    if not isinstance(function, FunctionType):
-        yield
-        return
-    before = function.__code__  # modules have the function itself under names of their own
-    function.__code__ = _whole.__code__
-    try:
-        yield
-    finally:
-        function.__code__ = before
-
-
-def _whole(x: Any) -> Any:
-    import torch
-
-    return x if isinstance(x, torch.SymInt) else int(x)
 
 
 def _register_pair(kind: Any) -> None:

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch._dynamo import config
 
-from tvm_sparse.frontends.modules.huggingface import whole_sizes
+from tvm_sparse.frontends.modules.followed_code import followed_code
 from tvm_sparse.frontends.modules.kept_state import kept_state
 from tvm_sparse.frontends.modules.open_axes import Call
 from tvm_sparse.frontends.modules.tensor_lengths import TensorLengths
@@ -22,10 +22,10 @@ from tvm_sparse.frontends.program.one_division import OneDivision
 
 @contextmanager
 def followed(
-    forms: Callable[[], AbstractContextManager[Any]] = OneDivision,
+    module: nn.Module, forms: Callable[[], AbstractContextManager[Any]] = OneDivision
 ) -> Iterator[AskedConditions]:
-    """Let traces keep extents open, in ``forms``, and give the conditions that they ask."""
-    with forms(), WholeQuotients(), TensorLengths(), whole_sizes(), KnownShapes():
+    """Let traces of ``module`` keep extents open, in ``forms``; give the conditions they ask."""
+    with forms(), WholeQuotients(), TensorLengths(), followed_code(module), KnownShapes():
         with AskedConditions() as asked:
             yield asked
 
@@ -38,7 +38,7 @@ def traced(
     What PyTorch raises is raised. ``module`` keeps what it had before.
     """
     remembered = _unremembered() if shapes else nullcontext()
-    with followed() as asked, kept_state(module), remembered:
+    with followed(module) as asked, kept_state(module), remembered:
         program = torch.export.export(module, *call, dynamic_shapes=shapes)
     return program, asked
 

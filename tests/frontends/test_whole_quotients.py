@@ -28,6 +28,12 @@ USES = {
     "in front of it": lambda n: math.floor(2 + n / 3),
     "from a number": lambda n: math.ceil(50 - n / 3),
     "with an extent": lambda n: math.ceil(n / 3 + n),
+    "the nearest of halves": lambda n: round(n / 2),
+    "the nearest of thirds": lambda n: round(n / 3) + 1,
+    "the nearest of sixths": lambda n: 1 + round(n / 6),
+    "a tenth": lambda n: math.ceil(n * 0.1),
+    "three tenths": lambda n: math.ceil(0.3 * n),
+    "cut": lambda n: math.trunc(n * 0.75),
     "a float over a float": lambda n: math.ceil(float(4) * n / 8.0),
 }
 
@@ -53,6 +59,10 @@ def test_sizes_are_those_of_eager(name):
         assert torch.equal(library(x), model(x))
 
 
+LEFT = {7, 11, 14, 22, 23, 27, 28}
+"""Tenths, of which a real number is too far from the fraction to have all whole products of it."""
+
+
 def _traced(use, least=0):
     """Return the form of ``use`` of an open extent, and its symbol."""
 
@@ -76,7 +86,7 @@ def _traced(use, least=0):
     factor=st.integers(1, 1000),
     bits=st.integers(0, 10),
     divisor=st.integers(1, 1000),
-    rounded=st.sampled_from([math.floor, math.ceil]),
+    rounded=st.sampled_from([math.floor, math.ceil, math.trunc, round]),
 )
 def test_forms_have_the_value_that_python_computes(extent, factor, bits, divisor, rounded):
     by = factor / (1 << bits)
@@ -91,10 +101,10 @@ def test_forms_have_the_value_that_python_computes(extent, factor, bits, divisor
 
 @settings(max_examples=15)
 @given(
-    extent=st.integers(3, 2**40),
+    extent=st.integers(3, 2**38),
     divisor=st.integers(1, 4096),
     number=st.integers(-(2**20), 2**20),
-    rounded=st.sampled_from([math.floor, math.ceil]),
+    rounded=st.sampled_from([math.floor, math.ceil, round]),
 )
 def test_sums_with_whole_numbers_have_the_value_too(extent, divisor, number, rounded):
     for use in (
@@ -105,6 +115,35 @@ def test_sums_with_whole_numbers_have_the_value_too(extent, divisor, number, rou
         form, symbol = _traced(use, 3)
         assert int(form.subs(symbol, extent)) == use(extent)
         assert "IntTrueDiv" not in str(form)
+
+
+@settings(max_examples=25)
+@given(
+    extent=st.integers(3, 2**40),
+    tenths=st.integers(1, 30),
+    rounded=st.sampled_from([math.floor, math.ceil, math.trunc, round]),
+)
+def test_decimal_fractions_are_whole_where_python_has_them(extent, tenths, rounded):
+    form, symbol = _traced(lambda n: rounded(n * (tenths / 10)), 3)
+    left = "ToInt" in str(form)  # 0.7 * 90 is below 63
+    assert left or int(form.subs(symbol, extent)) == rounded(extent * (tenths / 10))
+    assert left == (tenths in LEFT)
+
+
+def test_decimal_fractions_are_tried_at_all_sizes_of_a_range():
+    found = []
+
+    class Model(nn.Module):
+        def forward(self, x):
+            found.append(str(math.floor(x.shape[0] * 0.7).node.expr))
+            return x + 1
+
+    for most in (80, 90):
+        with WholeQuotients():
+            shapes = ({0: Dim("n", min=3, max=most)},)
+            torch.export.export(Model(), (torch.ones(7),), dynamic_shapes=shapes)
+    assert "ToInt" not in found[0] and "FloorToInt" in found[1]
+    assert math.floor(90 * 0.7) == 62
 
 
 @pytest.mark.parametrize("use", [lambda n: math.ceil(n / 3 * 3), lambda n: math.ceil(n * 0.7)])
