@@ -245,7 +245,7 @@ def _closed(where: str, text: str) -> InputError:
     fixes = [line for line in lines[start:] if _FIX.fullmatch(line)]
     todo = f"pass {'; '.join(fixes)}" if fixes else "raise `min` or lower `max` of torch.export.Dim"
     if any(_TRUNCATED.search(reason) for reason in reasons):  # no range would help
-        todo = "compute sizes with whole numbers: n // 2 for int(n * 0.5)"
+        todo = "compute sizes as quotients of whole numbers: n // 2, int(n * 0.25)"
     return InputError(
         where,
         f"cannot leave these extents open{aside('; '.join(told[:1]))}",

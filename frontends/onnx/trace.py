@@ -17,6 +17,7 @@ from torch.utils._sympy.value_ranges import ValueRanges
 
 from tvm_sparse.errors import InputError
 from tvm_sparse.frontends.onnx.inputs import Extent, Input, Range
+from tvm_sparse.frontends.onnx.least_sizes import lowered
 from tvm_sparse.frontends.onnx.ranges import (
     LARGEST,
     is_wide,
@@ -169,6 +170,9 @@ def automatic(
     ones = {s for s in plain if ranges[s][0] == 2 and wanted[s][0] == 1}
     if ones and _same_at_one(network, inputs, program, ones, (found, sizes)):
         ranges |= {symbol: (1, ranges[symbol][1]) for symbol in ones}
+    own = {symbol: ranges[symbol] for symbol in plain}
+    with quiet():
+        ranges |= lowered(network, inputs, program, (found, sizes), (own, wanted))
     for symbol, (low, high) in ranges.items():
         program.range_constraints[symbol] = ValueRanges(low, int_oo if high is None else high)
     named = {name: steps[symbol] for name, symbol in found.items() if symbol in steps}

@@ -187,8 +187,8 @@ def test_axes_of_one_name_are_one_extent():
 
 
 NAMED_BY_TORCH = {
-    "a part by a real number": (lambda x: x[:, : int(x.shape[1] * 0.5)], r"int\(0.5\*float\("),
-    "a root of a number": (lambda x: x * float(x.shape[1]) ** 0.5, "n becomes 9"),
+    "a part of a root": (lambda x: x[:, : int(x.shape[1] ** 0.5 * 0.5)], r"int\(0.5\*float\("),
+    "a number of steps": (lambda x: sum(x[:, i] for i in range(x.shape[1])), "n becomes 9"),
 }
 
 

@@ -232,11 +232,11 @@ class Halves(nn.Module):
         return x.unflatten(2, (-1, 2)) if x.shape[2] % 2 == 0 else x
 
 
-@pytest.mark.parametrize("fraction", [0.5, 0.25])
-def test_a_fraction_of_an_extent_is_refused_with_what_to_write(fraction):
-    model = Apply(lambda x: x[:, : int(x.shape[1] * fraction)])
+@pytest.mark.parametrize("power", [0.5, 0.25])
+def test_a_root_of_an_extent_is_refused_with_what_to_write(power):
+    model = Apply(lambda x: x[:, : int(x.shape[1] ** power)])
     dynamic = ({1: torch.export.Dim("n", min=4, max=64)},)
-    with pytest.raises(InputError, match=r"int\(.*whole numbers: n // 2 for int\(n \* 0.5\)"):
+    with pytest.raises(InputError, match=r"int\(.*whole numbers: n // 2, int\(n \* 0.25\)"):
         from_module(model, torch.rand(2, 16), dynamic_shapes=dynamic)
 
 

@@ -152,7 +152,7 @@ def _repeated(x: Tensor, axes: list[Axis], found: list[Taps]) -> list[float] | N
     """Return the whole factor of each plane axis if every element is only repeated."""
     if x.dim() != 4 or not x.is_floating_point() or {a.place for a in axes} - {2, 3} or not axes:
         return None
-    if not all(isinstance(extent, int) for extent in x.shape[2:]):
+    if not all(isinstance(n, int) for n in (*x.shape[2:], *(axis.size for axis in axes))):
         return None
     factors = {2: 1, 3: 1}
     for axis, rows in zip(axes, found, strict=True):

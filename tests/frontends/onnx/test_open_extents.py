@@ -128,6 +128,20 @@ def test_sizes_of_a_free_batch_are_its_own(tmp_path):
 
 
 @pytest.mark.grid
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_single_elements_are_resized_to_open_planes(tmp_path, mode):
+    nodes = [
+        node("GlobalAveragePool", "x", "mean"),
+        node("Shape", "x", "sizes"),
+        node("Resize", "mean - - sizes", "wide", mode=mode),
+        node("Concat", "wide x", "y", axis=1),
+    ]
+    model = graph(nodes, {"x": ["n", 2, "h", "w"]}, ["y"], {}, opset=17)
+    library = _check(tmp_path, model, [(1, 2, 4, 6), (3, 2, 1, 7), (2, 2, 1, 1)])
+    assert library.bounds == {"n": (1, None), "h": (1, None), "w": (1, None)}
+
+
+@pytest.mark.grid
 @pytest.mark.parametrize(
     ("start", "end", "step"),
     [(-1, -(1 << 40), -1), (1 << 31, -(1 << 31), -2), (-2, 0, -2), (-1, -5, -1), (5, 1, -2)],
