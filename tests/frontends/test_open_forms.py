@@ -97,6 +97,30 @@ def test_grids_of_open_planes(dims, align_corners):
         torch.testing.assert_close(library(x), model(x))
 
 
+class Smoothed(nn.Module):
+    """Planes, and a table of them, resized to open sizes without steps between the elements."""
+
+    def __init__(self, mode) -> None:
+        super().__init__()
+        self.mode, self.table = mode, nn.Parameter(torch.randn(1, 3, 7, 9), False)
+
+    def forward(self, x):
+        size = (x.shape[2] + 1) // 2, x.shape[3] * 2 - 1
+        return [F.interpolate(y, size, mode=self.mode, antialias=True) for y in (x, self.table)]
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_planes_are_smoothed_to_open_sizes(mode):
+    torch.manual_seed(0)
+    model = Smoothed(mode)
+    shapes = ({2: Dim("h", min=1, max=64), 3: Dim("w", min=1, max=64)},)
+    library = ts.compile(model, (torch.randn(2, 3, 8, 9),), dynamic_shapes=shapes, config=CONFIG)
+    for size in ((1, 1), (2, 2), (8, 9), (17, 64), (64, 3)):
+        x = torch.randn(2, 3, *size)
+        for found, wanted in zip(library(x), model(x), strict=True):
+            torch.testing.assert_close(found, wanted, rtol=1e-4, atol=3e-5)
+
+
 class Hourglass(nn.Module):
     """Planes that are halved, and made as large as they were by a transposed convolution."""
 

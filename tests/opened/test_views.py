@@ -72,3 +72,32 @@ def test_views_of_open_axes(seed):
     for size in SIZES:
         x = torch.randint(-3, 4, (*size, 4, 6), generator=made).float()
         assert all(map(torch.equal, library(x), model(x))), size
+
+
+class RelativePositions(nn.Module):
+    """Terms of the rows and columns of a plane for each head, as SAM adds to its scores."""
+
+    def __init__(self):
+        super().__init__()
+        self.query = nn.Linear(64, 192)
+        self.rows, self.columns = (nn.Parameter(torch.randn(8, 8, 16)) for _ in range(2))
+
+    def forward(self, x):
+        batch, height, width, _ = x.shape
+        qkv = self.query(x).reshape(batch, height * width, 3, 4, -1).permute(2, 0, 3, 1, 4)
+        query = qkv.reshape(3, batch * 4, height * width, -1).unbind(0)[0]
+        query = query.reshape(batch * 4, height, width, -1)
+        rows = torch.einsum("bhwc,hkc->bhwk", query, self.rows)
+        columns = torch.einsum("bhwc,wkc->bhwk", query, self.columns)
+        return rows.unsqueeze(-1) + columns.unsqueeze(-2), rows
+
+
+def test_rows_of_heads_of_an_open_batch_are_products():
+    torch.manual_seed(0)
+    model = RelativePositions().eval().requires_grad_(False)
+    shapes, config = ({0: Dim("b", min=1, max=16)},), ts.Config(measure=False, cache=False)
+    library = ts.compile(model, (torch.randn(2, 8, 8, 64),), dynamic_shapes=shapes, config=config)
+    for batch in (1, 2, 3, 16):
+        x = torch.randn(batch, 8, 8, 64)
+        for found, wanted in zip(library(x), model(x), strict=True):
+            torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)

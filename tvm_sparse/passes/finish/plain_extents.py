@@ -16,7 +16,7 @@ from tvm_sparse.ops.emit import changed_block
 from tvm_sparse.ops.marks import OPERATOR, WHOLE
 from tvm_sparse.passes.graph.called import calling
 from tvm_sparse.passes.graph.computed_extents import computed_extents, with_variables
-from tvm_sparse.passes.graph.rewrite import shape_of_type
+from tvm_sparse.passes.graph.rewrite import same_extent, shape_of_type
 from tvm_sparse.schedules.blocks import nodes
 
 _DIVISIONS = (tirx.FloorDiv, tirx.FloorMod)
@@ -70,9 +70,29 @@ def _plain(func: tirx.PrimFunc) -> tirx.PrimFunc:
 
 
 def _extents(func: tirx.PrimFunc) -> list[tuple[Any, tirx.Var]]:
-    """Return the computed extents of the parameters with their variables."""
+    """Return the computed extents of the parameters with their variables.
+
+    A multiple stays if a tensor inside has another one: ``8 * n`` rows are those of ``n`` planes.
+    """
     shapes = (shape_of_type(param.ty) or () for param in func.params)
-    return computed_extents(extent for shape in shapes for extent in shape)
+    blocks = nodes(func.body, s_tir.SBlock)
+    inside = [e for block in blocks for held in block.alloc_buffers for e in held.shape]
+
+    def is_part(extent: Any) -> bool:
+        others = (e for e in inside if not same_extent(e, extent))
+        return any(_multiplied(extent, other) for other in others)
+
+    return computed_extents(e for shape in shapes for e in shape if not is_part(e))
+
+
+def _multiplied(extent: Any, other: Any) -> bool:
+    """Whether both extents are multiples of one symbol."""
+    both = [e for e in (extent, other) if isinstance(e, tirx.Mul) and isinstance(e.a, tirx.Var)]
+    return (
+        len(both) > 1
+        and all(isinstance(e.b, tirx.IntImm) for e in both)
+        and both[0].a.same_as(both[1].a)
+    )
 
 
 def _forms(names: list[tuple[Any, tirx.Var]]) -> list[tuple[Any, Any]]:
