@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
+from tvm_sparse.base.memory import give_back
 from tvm_sparse.base.progress import ReportProgress
 from tvm_sparse.errors import InputError
 from tvm_sparse.planning.candidates import Candidate
@@ -90,7 +91,7 @@ def losses(
     """
     layers = list(selection)
     fitted, other = parted(batches)
-    changed = copied(network)
+    changed = copied(network, [getattr(x.module, x.parameter) for x in layers])
     twins = [replace(layer, module=changed.get_submodule(layer.name)) for layer in layers]
     stitched = Stitched(changed, twins, layers, samples(other))
     errors, done = np.zeros((len(layers), len(candidates))), 0
@@ -118,7 +119,8 @@ def _fitted(
     The layers before it have the candidate ``before``. Unless that is dense, a layer that stays
     dense adapts to them, too.
     """
-    reader = copied(network) if before else network
+    own = [getattr(layer.module, layer.parameter) for layer in selection]
+    reader = copied(network, own) if before else network
     layers = [replace(x, module=reader.get_submodule(x.name)) for x in selection]
     places = {layer.key: i for i, layer in enumerate(layers)}
     methods = [KeepAll() if c.method is None else c.method for c in candidates]
@@ -138,9 +140,10 @@ def _fitted(
                         found[c] = weight, judged(layer, weight, unseen) if unseen else 0.0
                 if before:
                     with torch.no_grad():
-                        own = getattr(layer.module, layer.parameter)
-                        own.copy_(layer.own(found[before][0]))
+                        weight = getattr(layer.module, layer.parameter)
+                        weight.copy_(layer.own(found[before][0]))
                 yield places[layer.key], found
+                give_back()  # the C library would keep what a layer was fitted with
 
 
 def _middle(candidates: Sequence[Candidate]) -> int:
