@@ -1,0 +1,28 @@
+"""Copies of models, which may share what is not changed."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from tvm_sparse.pruning.copies import copied
+
+
+def test_a_copy_shares_nothing():
+    model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
+    other = copied(model)
+    pairs = zip(model.state_dict().values(), other.state_dict().values(), strict=True)
+    assert all(a.data_ptr() != b.data_ptr() and torch.equal(a, b) for a, b in pairs)
+
+
+def test_a_copy_has_a_weight_of_its_own():
+    model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Linear(4, 4))
+    model[2].weight = model[0].weight  # one weight of two layers stays one
+    other = copied(model, [model[0].weight])
+    with torch.no_grad():
+        other[0].weight.zero_()
+    assert model[0].weight.any()
+    assert other[2].weight is other[0].weight
+    own = {name for name, x in other.named_parameters() if x is not model.get_parameter(name)}
+    assert own == {"0.weight"}
+    assert other[1].running_mean is model[1].running_mean
