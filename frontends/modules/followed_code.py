@@ -35,10 +35,10 @@ def followed_code(module: nn.Module) -> Iterator[None]:
 
     Python makes numbers of what ``__int__`` and ``__float__`` return, and PyTorch then takes the
     extent for the example's. Functions that ``module`` runs get code in which such names are
-    others; those of ``math`` and NumPy are replaced for all.
+    others; those of ``math`` and NumPy are replaced for all. The other names stay behind: a thread
+    may be in the midst of such code.
     """
     before: list[tuple[FunctionType, CodeType]] = []
-    added: list[tuple[dict[str, Any], str]] = []
     namespaces = [(space, name) for space, names in _NAMESPACES.items() for name in names]
     originals = [getattr(space, name) for space, name in namespaces]
     try:
@@ -47,9 +47,7 @@ def followed_code(module: nn.Module) -> Iterator[None]:
             if not names:
                 continue
             before.append((function, function.__code__))
-            for name, form in names.items():
-                added.append((function.__globals__, _alias(name)))
-                function.__globals__[_alias(name)] = form
+            function.__globals__.update({_alias(name): form for name, form in names.items()})
             function.__code__ = _renamed(function.__code__, set(names))
         for space, names in _NAMESPACES.items():
             for original, form in forms_of(space, names).items():
@@ -60,8 +58,6 @@ def followed_code(module: nn.Module) -> Iterator[None]:
             setattr(space, name, original)
         for function, code in before:
             function.__code__ = code
-        for own, name in added:
-            own.pop(name, None)
 
 
 def _alias(name: str) -> str:

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch._dynamo import config
 
+from tvm_sparse.frontends.alone import ALONE
 from tvm_sparse.frontends.modules.followed_code import followed_code
 from tvm_sparse.frontends.modules.kept_state import kept_state
 from tvm_sparse.frontends.modules.open_axes import Call
@@ -24,8 +25,11 @@ from tvm_sparse.frontends.program.one_division import OneDivision
 def followed(
     module: nn.Module, forms: Callable[[], AbstractContextManager[Any]] = OneDivision
 ) -> Iterator[AskedConditions]:
-    """Let traces of ``module`` keep extents open, in ``forms``; give the conditions they ask."""
-    with forms(), WholeQuotients(), TensorLengths(), followed_code(module), KnownShapes():
+    """Let traces of ``module`` keep extents open, in ``forms``; give the conditions they ask.
+
+    One thread traces at a time.
+    """
+    with ALONE, forms(), WholeQuotients(), TensorLengths(), followed_code(module), KnownShapes():
         with AskedConditions() as asked:
             yield asked
 

@@ -16,6 +16,7 @@ from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.value_ranges import ValueRanges
 
 from tvm_sparse.errors import InputError
+from tvm_sparse.frontends.alone import ALONE
 from tvm_sparse.frontends.onnx.inputs import Extent, Input, Range
 from tvm_sparse.frontends.onnx.least_sizes import lowered
 from tvm_sparse.frontends.onnx.ranges import (
@@ -95,6 +96,7 @@ def _program(
     # Else whether an extent is one, which nothing here asks for, is a condition of the program.
     oblivious = fx_config.patch(backed_size_oblivious=True)  # type: ignore[attr-defined]
     with (
+        ALONE,
         quiet(),
         torch.no_grad(),
         oblivious,

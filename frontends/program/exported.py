@@ -13,6 +13,7 @@ from torch.export.graph_signature import ConstantArgument, InputKind, TensorArgu
 
 from tvm_sparse.base.words import aside, said
 from tvm_sparse.errors import InputError, SparseError
+from tvm_sparse.frontends.alone import ALONE
 from tvm_sparse.frontends.converters.corrected import known_operators, make_importer
 from tvm_sparse.frontends.decompositions import decompositions
 from tvm_sparse.frontends.example_inputs import told_apart
@@ -113,7 +114,7 @@ def _imported(
     refuse_inaccurate(program)
     refuse_unknown_layouts(program)
     uncast = left_out(program)
-    with quiet(), layouts_undecided():
+    with ALONE, quiet(), layouts_undecided():
         program = with_casts(program)
     structure, output_spec = structure_of(program), program.call_spec.out_spec
     names = tuple(_output_names(structure.output))
@@ -123,7 +124,7 @@ def _imported(
     with quiet():
         program, narrowing, conditions = bounded(program, [*asked, *unlike_at_one(program)])
         program = without_zeros(program)
-    with quiet(), layouts_undecided(), OneDivision(), KnownShapes():
+    with ALONE, quiet(), layouts_undecided(), OneDivision(), KnownShapes():
         program = _without_sparse_tensors(program)
         opened = OpenExtents(program, compared=True)
         program = _decomposed(program, opened)

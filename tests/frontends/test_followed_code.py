@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import functools
 import math
+from concurrent.futures import ThreadPoolExecutor
+from types import FunctionType
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import Dim, export
 
 import tvm_sparse as ts
@@ -94,15 +97,18 @@ class Layers(nn.Module):
 def test_code_is_as_before():
     model, x = Layers(), torch.rand(3, 10)
     functions = (Layers.half, Layers.forward, Layers.float.fget, model.cut, kept)
-    before = [f.__code__ for f in functions], np.prod, math.sqrt, set(globals())
+    before = [f.__code__ for f in functions], np.prod, math.sqrt
     with WholeQuotients(), followed_code(model):
         assert Layers.half.__code__ is not before[0][0]
         assert Layers.forward.__code__ is before[0][1]  # its ``int`` is an attribute
         assert np.prod is not before[1]
+        during = Layers.half.__code__
         assert math.sqrt(9) == 3 and np.prod([2, 3], axis=0) == 6
         found = export(model, (x,), dynamic_shapes=({1: Dim.AUTO},))
         assert isinstance(found.graph.output_node().args[0][0].meta["val"].shape[1], torch.SymInt)
-    assert before == ([f.__code__ for f in functions], np.prod, math.sqrt, set(globals()))
+    assert before == ([f.__code__ for f in functions], np.prod, math.sqrt)
+    late = FunctionType(during, globals())  # as a thread has it that called it meanwhile
+    assert torch.equal(late(x), Layers.half(x))
     assert torch.equal(model(x), x[:, :6] * 6)
 
 
@@ -112,3 +118,19 @@ def test_types_are_asked_what_python_asks_its_own():
     assert OpenInt == int and OpenInt != float  # noqa: E721
     assert OpenInt("11", base=2) == 3 and type(OpenInt(2.5)) is int and OpenFloat("2") == 2.0
     assert OpenInt.from_bytes(b"a", "big") == 97 and OpenInt() == 0
+
+
+def test_threads_trace_one_after_another():
+    """What one thread exchanges another one finds exchanged, and would put it back so."""
+    before = math.sqrt, np.prod, FakeTensorMode._dispatch_impl
+    shapes = ({0: Dim("rows", min=1, max=64)},)
+
+    def compiled(width):
+        model = nn.Sequential(nn.Linear(width, 8), nn.GELU(), nn.LayerNorm(8)).eval()
+        library = ts.compile(model, (torch.rand(4, width),), dynamic_shapes=shapes, config=CONFIG)
+        x = torch.rand(7, width)
+        torch.testing.assert_close(library(x), model(x), rtol=1e-5, atol=1e-6)
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(compiled, (5, 6, 7)))
+    assert before == (math.sqrt, np.prod, FakeTensorMode._dispatch_impl)

@@ -11,6 +11,7 @@ from typing import Any
 from torch import nn
 
 from tvm_sparse.base.batches import several
+from tvm_sparse.base.memory import give_back
 from tvm_sparse.errors import InputError
 from tvm_sparse.pruning.compensation.calls import Batch, evaluating
 from tvm_sparse.pruning.compensation.collect import collect
@@ -157,6 +158,7 @@ class _OneShot:
                 done += 1
                 left = (time.monotonic() - begin) / done * (len(layers) - len(silent) - done)
                 progress(layer.key, done, len(layers) - len(silent), left)
+            give_back()  # what the stage was fitted with
         reason = "is not called on the calibration data"
         note = swaps.note(time.monotonic() - begin)
         self.pruner.finish(proposals, {layer.name: reason for layer in silent}, note)
