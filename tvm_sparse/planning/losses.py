@@ -59,11 +59,11 @@ def prunable(
     include: Sequence[str],
     ignore: Sequence[str],
 ) -> tuple[nn.Module, Selection]:
-    """Return a plain copy of ``model``, and its layers that run on the data.
+    """Return a plain copy of ``model``, which is only read, and its layers that run on the data.
 
     The first ones read all of the data: what they cannot read is told before anything takes long.
     """
-    network = squashed_copy(model)
+    network = squashed_copy(model, shares=True)
     found = select(network, include, ignore)
     with evaluating(network):
         stages, silent = stages_of(network, found.layers, batches[0])

@@ -16,11 +16,14 @@ from tvm_sparse.planning.knapsack import monotone
 from tvm_sparse.planning.losses import STEPS, samples
 from tvm_sparse.planning.stitching import Stitched, drop_of, outputs
 from tvm_sparse.pruning.compensation.calls import Batch, parted
+from tvm_sparse.pruning.compensation.layer import Compensation
+from tvm_sparse.pruning.compensation.state import State
 from tvm_sparse.pruning.copies import copied
-from tvm_sparse.pruning.layers import Selection
+from tvm_sparse.pruning.layers import Selection, select
 from tvm_sparse.pruning.methods.dense import KeepAll
 from tvm_sparse.pruning.methods.layers import LayerPruning
-from tvm_sparse.pruning.one_shot import one_shot
+from tvm_sparse.pruning.one_shot import prune_beside
+from tvm_sparse.pruning.pruner import Pruner
 
 MOST = 24
 """Networks that are pruned."""
@@ -75,10 +78,12 @@ class Truth:
         return self._pruned[wanted]
 
     def _drop(self, choice: tuple[int, ...]) -> float:
-        own = copied(self.network)
+        weights = [getattr(x.module, x.parameter) for x in select(self.network, ("*",), ())]
+        own = copied(self.network, weights)
         methods = [self.candidates[c].method or KeepAll() for c in choice]
         method = LayerPruning(dict(zip(self.keys, methods, strict=True)))
-        one_shot(own, self.fitted, method, steps=STEPS, swaps=0)
+        compensation, pruner = Compensation(method, steps=STEPS, swaps=0), Pruner(own, method)
+        prune_beside(self.network, own, self.fitted, pruner, compensation, State(None, {}))
         return drop_of([outputs(own, b) for b in self.stitched.batches], self.stitched.wanted)
 
     def _corrected(self, stitched: float) -> float:

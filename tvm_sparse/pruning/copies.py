@@ -13,13 +13,13 @@ Module = TypeVar("Module", bound=nn.Module)
 
 
 def copied(model: Module, own: Iterable[torch.Tensor] | None = None) -> Module:
-    """Return a deep copy of ``model``; with ``own``, one that shares all tensors but these.
+    """Return a deep copy of ``model``; with ``own``, one that shares all parameters but these.
 
     Hooks (``torch.nn.utils.prune``, the old ``weight_norm``) leave the weight that they computed
     last in the module, with its gradient's history, which PyTorch does not copy.
     """
     kept = set() if own is None else {id(tensor) for tensor in own}
-    named = () if own is None else (*model.parameters(), *model.buffers())
+    named = () if own is None else model.parameters()
     shared = {id(tensor): tensor for tensor in named if id(tensor) not in kept}
     computed = {
         id(value): value.detach().clone()

@@ -102,9 +102,13 @@ def untie(model: nn.Module, module: nn.Module, name: str = "weight") -> None:
         _chain(module, name).original = own
 
 
-def squashed_copy(model: nn.Module) -> nn.Module:
-    """Return a copy of ``model`` with the zeros in plain weights; ``model`` keeps its masks."""
-    result = copied(model)
+def squashed_copy(model: nn.Module, *, shares: bool = False) -> nn.Module:
+    """Return a copy of ``model`` with the zeros in plain weights; ``model`` keeps its masks.
+
+    If it ``shares``, parameters of modules without masks are those of ``model``: it is only read.
+    """
+    masked = [m for m in model.modules() if parametrize.is_parametrized(m)]
+    result = copied(model, [p for m in masked for p in m.parameters()] if shares else None)
     for module in list(result.modules()):
         if parametrize.is_parametrized(module):
             for name in list(module.parametrizations):  # type: ignore[arg-type]

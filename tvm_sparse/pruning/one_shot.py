@@ -110,15 +110,30 @@ def one_shot(
     compensation = Compensation(method, damping, steps, reference, swaps, dict(sparsities or {}))
     try:
         _check_names(compensation, pruner.selection)
-        with evaluating(model), evaluating(dense):
-            settings = _settings(model, batches, compensation) if resume is not None else {}
-            state = State(resume, settings)
-            _OneShot(Starts(model, dense, batches), pruner, compensation).all(state, progress)
+        settings = _settings(model, batches, compensation) if resume is not None else {}
+        prune_beside(dense, model, batches, pruner, compensation, State(resume, settings), progress)
     except BaseException:
         model.load_state_dict(dense.state_dict())
         pruner.detach(masked)
         raise
     return pruner
+
+
+def prune_beside(  # noqa: PLR0917 (what one_shot gathers)
+    dense: nn.Module,
+    model: nn.Module,
+    batches: Sequence[Batch],
+    pruner: Pruner,
+    compensation: Compensation,
+    state: State,
+    progress: Progress = lambda layer, done, layers, seconds_left: None,
+) -> None:
+    """Prune every layer of ``model``, whose weights are still those of the ``dense`` one.
+
+    See :func:`one_shot`. They may share all tensors but the weights that are pruned.
+    """
+    with evaluating(model), evaluating(dense):
+        _OneShot(Starts(model, dense, batches), pruner, compensation).all(state, progress)
 
 
 def batches_of(calibration: Iterable[Batch]) -> list[Batch]:
