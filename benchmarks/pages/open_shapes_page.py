@@ -1,4 +1,4 @@
-"""The page of open extents: ``results/open_shapes.json``."""
+"""The page of open extents: ``results/open_shapes.json``, ``open_compile.json``."""
 
 from __future__ import annotations
 
@@ -13,12 +13,16 @@ from benchmarks.pages.machines import machines
 MEDIAN, MOST = 1.10, 1.25
 """What an open program may take of its closed one: in the median, and at most."""
 
+COMPILE = 2
+"""How many times as long it may take to compile."""
+
 
 def write(pages: Path) -> None:
     """Write ``open_shapes.md`` into ``pages``, if there are results."""
     found = load("open_shapes")
     if found:
-        (pages / "open_shapes.md").write_text(page(found), encoding="utf-8")
+        text = page(found) + to_compile(load("open_compile").get("rows", []))
+        (pages / "open_shapes.md").write_text(text, encoding="utf-8")
 
 
 def summary(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -53,6 +57,32 @@ def page(found: Mapping[str, Any]) -> str:
     text += ["| " + " | ".join(_cells(row)) + " |" for row in rows]
     beside = [row for row in rows if row.get("peers_ms")]
     return "\n".join([*text, *(_beside_others(beside) if beside else [])]) + "\n"
+
+
+def to_compile(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the section of what programs take to compile, if there are ``rows``."""
+    if not rows:
+        return ""
+    ratios = [row["ratio"] for row in rows]
+    within = sum(ratio <= COMPILE for ratio in ratios)
+    text = [
+        "",
+        "## To compile",
+        "",
+        "Processor seconds of one program, float32 with 75 % zeros, formats chosen by the model:",
+        "`benchmarks/results/open_compile.json`, which `python -m benchmarks.open_compile` writes.",
+        *machines(rows, "network"),
+        "",
+        f"**An open program takes {statistics.median(ratios):.2f} times as long to compile in the "
+        f"median, {max(ratios):.2f} at most. {within} of {len(rows)} are within {COMPILE}.**",
+        "",
+        "| network | closed s | open s | ratio |",
+        "|---|---:|---:|---:|",
+    ]
+    for row in rows:
+        times = [f"{row[name]:.2f}" for name in ("closed_s", "open_s", "ratio")]
+        text.append(f"| {row['network']} | {' | '.join(times)} |")
+    return "\n".join(text) + "\n"
 
 
 def _summaries(rows: Sequence[Mapping[str, Any]]) -> list[str]:

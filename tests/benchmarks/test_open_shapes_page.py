@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from benchmarks import open_compile
 from benchmarks.pages import open_shapes_page
 from benchmarks.peers.open_files import OpenFile
 from tools import readme_figures
@@ -33,6 +34,24 @@ def test_rows_are_lines():
     alone = {**ROW, "peers_ms": {"openvino, closed": 4.0}}
     assert "| openvino 4.000 | 0.250 | - | - |" in open_shapes_page.page({"rows": [alone]})
     assert "Beside other" not in open_shapes_page.page({"rows": [ROW]})
+
+
+def test_rows_of_compilations_are_lines():
+    known = {"cpu": "C", "shared": True}
+    rows = [
+        {**known, "network": "a", "closed_s": 2.0, "open_s": 3.0, "ratio": 1.5},
+        {**known, "network": "b", "closed_s": 1.0, "open_s": 2.5, "ratio": 2.5},
+    ]
+    text = open_shapes_page.to_compile(rows)
+    assert "C, which others used, too: a; b." in text
+    assert "takes 2.00 times as long to compile in the median, 2.50 at most. 1 of 2" in text
+    assert "| b | 1.00 | 2.50 | 2.50 |" in text
+    assert open_shapes_page.to_compile([]) == ""
+
+
+@pytest.mark.parametrize("which", ["open", "closed"])
+def test_a_compilation_takes_seconds(which):
+    assert open_compile.seconds("LSTM, steps", is_open=which == "open") > 0
 
 
 def test_readme_has_rows_of_one_thread():
