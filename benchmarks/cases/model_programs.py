@@ -30,7 +30,7 @@ from benchmarks.cases.networks import (
     share_columns,
 )
 from benchmarks.peers.model_runtimes import BASELINES, INT8, OPENERS, QUANTIZED, write_quantized
-from tvm_sparse.base.memory import give_back
+from tvm_sparse.base.freed import give_back
 from tvm_sparse.base.targets import parse_target
 from tvm_sparse.comparison.profile import timed
 from tvm_sparse.comparison.reference import fed, onnxruntime_session

@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tvm_sparse.base import memory
+from tvm_sparse.base import freed, memory
 from tvm_sparse.passes.graph.rewrite import constant
 
 LARGE = np.arange(memory.SHARED_BYTES, dtype=np.float32).reshape(2, -1)
@@ -97,9 +97,9 @@ def test_what_numpy_cannot_read_is_copied(monkeypatch, error):
 
 
 def test_freed_memory_can_be_given_back():
-    memory.give_back()
-    memory._trim.cache_clear()
-    assert memory._trim() is None or callable(memory._trim())
+    freed.give_back()
+    freed._trim.cache_clear()
+    assert freed._trim() is None or callable(freed._trim())
 
 
 def test_a_number_without_axes_stays_one():

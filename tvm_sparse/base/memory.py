@@ -1,10 +1,7 @@
-"""Weights in memory: read and wrapped where they lie, and freed blocks given back early."""
+"""Weights in memory: read and wrapped where they lie."""
 
 from __future__ import annotations
 
-import ctypes
-import functools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -54,23 +51,4 @@ def _read(tensor: Any) -> np.ndarray | None:
     try:
         return np.from_dlpack(tensor)
     except (BufferError, RuntimeError):  # bfloat16 and narrower types; RuntimeError until NumPy 2.5
-        return None
-
-
-def give_back() -> None:
-    """Return freed memory to the system, where the C library can be asked to (glibc).
-
-    It would keep blocks below some 32 MB, and a network has hundreds of them: without this a
-    compilation holds the weights of all its phases at once.
-    """
-    trim = _trim()
-    if trim is not None:
-        trim(0)
-
-
-@functools.cache
-def _trim() -> Callable[[int], int] | None:
-    try:
-        return ctypes.CDLL(None).malloc_trim
-    except (AttributeError, OSError, TypeError):
         return None

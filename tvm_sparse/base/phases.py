@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 
-from tvm_sparse.base.memory import give_back
+from tvm_sparse.base.freed import give_back
 
 Progress = Callable[[str, int, int], None]
 """Called as ``progress(phase, step, steps)`` when a phase begins (``step`` 0), after each of its

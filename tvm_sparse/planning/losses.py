@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from tvm_sparse.base.memory import give_back
+from tvm_sparse.base.freed import give_back
 from tvm_sparse.base.progress import ReportProgress
 from tvm_sparse.errors import InputError
 from tvm_sparse.planning.candidates import Candidate

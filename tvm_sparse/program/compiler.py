@@ -17,9 +17,9 @@ from tvm.target import Target
 
 from tvm_sparse.artifact.pristine import Pristine
 from tvm_sparse.base.config import Config, Precision
+from tvm_sparse.base.freed import give_back
 from tvm_sparse.base.interrupts import whole_imports
 from tvm_sparse.base.made_inputs import calls
-from tvm_sparse.base.memory import give_back
 from tvm_sparse.base.notes import Notes
 from tvm_sparse.base.phases import Phases, Progress
 from tvm_sparse.base.progress import shown

@@ -11,7 +11,7 @@ from typing import Any
 from torch import nn
 
 from tvm_sparse.base.batches import several
-from tvm_sparse.base.memory import give_back
+from tvm_sparse.base.freed import give_back
 from tvm_sparse.errors import InputError
 from tvm_sparse.pruning.compensation.calls import Batch, evaluating
 from tvm_sparse.pruning.compensation.collect import collect

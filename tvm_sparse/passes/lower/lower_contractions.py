@@ -10,7 +10,8 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from tvm_sparse.base.memory import array_of, give_back
+from tvm_sparse.base.freed import give_back
+from tvm_sparse.base.memory import array_of
 from tvm_sparse.base.numerics import FLOAT32, INTEGER_SUMS, INTEGERS, Numerics
 from tvm_sparse.machine.engine.registry import known, supported
 from tvm_sparse.ops.bytes.quantize import padded
