@@ -22,6 +22,8 @@ from torch.fx.experimental.proxy_tensor import make_fx, maybe_enable_thunkify
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from tvm_sparse.frontends.program.kinds import kind_of
+
 Table = Mapping[Any, Callable[..., Any]]
 
 aten = torch.ops.aten
@@ -71,7 +73,9 @@ def spliced(
         return None
     (mode,) = modes
     with mode, torch.no_grad(), enable_python_dispatcher():
-        kinds = {node: _kind(node) for node in nodes if _may_be_taken_apart(node, table, composite)}
+        kinds = {
+            node: kind_of(node) for node in nodes if _may_be_taken_apart(node, table, composite)
+        }
         firsts = {kind: node for node, kind in reversed(kinds.items())}
         taken = {kind for kind, node in firsts.items() if _is_taken_apart(node, table)}
         apart = {node: firsts[kind] for node, kind in kinds.items() if kind in taken}
@@ -131,31 +135,6 @@ def _is_taken_apart(node: fx.Node, table: Table) -> bool:
             return rule(*args, **kwargs) is not NotImplemented
     except _Computed:  # a rule says so before it computes anything
         return True
-
-
-def _kind(node: fx.Node) -> str:
-    """Return what decides how ``node`` is taken apart: its operator, and what it knows of operands.
-
-    These are numbers, extents, and all of a tensor but its elements; a tensor whose elements are
-    known is a kind of its own. Operands that are one tensor are so in all nodes of a kind.
-    """
-    places = {operand: place for place, operand in enumerate(node.all_input_nodes)}
-
-    def described(operand: fx.Node) -> str:
-        leaves, shape = pytree.tree_flatten(operand.meta["val"])
-        return f"{places[operand]} {shape} {[_described(leaf) for leaf in leaves]}"
-
-    return f"{node.target} {fx.map_arg((node.args, node.kwargs), described)}"
-
-
-def _described(value: Any) -> str:
-    if not isinstance(value, torch.Tensor):
-        return f"{type(value).__name__} {value}"
-    if getattr(value, "constant", None) is not None:
-        return f"{id(value)}"
-    layout = (*value.shape, *value.stride(), value.storage_offset())
-    more = (value.dtype, value.device, value.layout, value.is_conj(), value.is_neg())
-    return f"{type(value).__name__} {[str(n) for n in layout]} {more}"
 
 
 class _Computed(Exception):

@@ -63,18 +63,11 @@ QUOTIENTS = {
 }
 
 
-@pytest.mark.parametrize("name", QUOTIENTS)
-def test_quotients_of_open_extents(name):
-    model, shapes = Apply(QUOTIENTS[name]), ({1: Dim("n", min=1, max=80)},)
-    library = ts.compile(model, (torch.rand(2, 9),), dynamic_shapes=shapes, config=CONFIG)
-    for size in (1, 2, 3, 6, 7, 80):
-        x = torch.rand(2, size)
-        torch.testing.assert_close(library(x), model(x))
-
-
-@pytest.mark.parametrize("name", CHOICES)
-def test_choices_by_numbers_of_open_extents(name):
-    model, shapes = Apply(CHOICES[name]), ({1: Dim("n", min=1, max=80)},)
+@pytest.mark.parametrize(
+    "use", [*QUOTIENTS.values(), *CHOICES.values()], ids=[*QUOTIENTS, *CHOICES]
+)
+def test_quotients_and_choices_of_open_extents(use):
+    model, shapes = Apply(use), ({1: Dim("n", min=1, max=80)},)
     library = ts.compile(model, (torch.rand(2, 9),), dynamic_shapes=shapes, config=CONFIG)
     for size in (1, 2, 3, 6, 7, 80):
         x = torch.rand(2, size)
