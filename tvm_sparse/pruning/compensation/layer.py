@@ -11,23 +11,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tvm_sparse.base.denormals import flushed
 from tvm_sparse.errors import InputError
-from tvm_sparse.patterns.exchange import Exchange
-from tvm_sparse.patterns.lowering import lower, raise_
-from tvm_sparse.pruning.compensation.slices import slices_of
+from tvm_sparse.pruning.compensation.goals import energy_of, goal_of, share
 from tvm_sparse.pruning.compensation.statistics import InputStatistics
 from tvm_sparse.pruning.compensation.swaps import ROUNDS, swapped
 from tvm_sparse.pruning.compensation.update import (
     Scores,
-    damped,
-    damping_of,
-    inverse_factor,
     refit,
-    saliency,
-    solution,
     sweep,
 )
+from tvm_sparse.pruning.compensation.views import View
 from tvm_sparse.pruning.layers import PrunableLayer, Selection
 from tvm_sparse.pruning.methods.base import Method, Proposal
 
@@ -92,21 +85,15 @@ class Compensation:
     ) -> Pruned:
         """Return ``layer`` pruned; ``given`` is its mask if that is decided already."""
         method = self.method_of(layer)
-        view = _View(layer, getattr(method, "order", "ihw"))
-        normal = statistics.kept(
-            (view.order, self.damping, self.reference), lambda: self._normal(view, statistics)
-        )
-        hessian, factor = normal.hessian, normal.factor
-        weight = view.parts(layer.values(), len(hessian)).to(hessian)
-        wanted = weight @ normal.mixed
-        best = solution(wanted, factor)
+        view = View(layer, getattr(method, "order", "ihw"))
+        goal = goal_of(view, statistics, self.damping, self.reference, again=not self.swept)
+        hessian, wanted, best = goal.hessian, goal.wanted, goal.best
         decision = _Decision(method, view, selection, given)
         if given is None and (method.columns is None or not self.swept):
-            decision.propose(saliency(best, factor))
+            decision.propose(goal.saliency)
         if self.swept:
-            found, mask = sweep(best, factor, decision.width, decision)
+            found, mask = sweep(best, goal.factor, decision.width, decision)
         else:
-            hessian, wanted, best = hessian.float(), wanted.float(), best.float()
             found, mask = best, decision.whole(best)
         found = refit(found, mask, hessian, wanted, self.steps)
         before, begin = mask, time.monotonic()
@@ -119,35 +106,11 @@ class Compensation:
                 steps=self.steps,
             )
         seconds = time.monotonic() - begin
-        loss = _share(_energy(found - best, hessian), _energy(best, hessian))
+        loss = share(energy_of(found - best, hessian), goal.energy)
         proposal = decision.proposal
         assert proposal is not None
         proposal = replace(proposal, mask=view.array(mask))
         return Pruned(view.tensor(found), proposal, loss, int((mask & ~before).sum()), seconds)
-
-    def _normal(self, view: _View, statistics: InputStatistics) -> _Normal:
-        """Return the equations of all layers that read the inputs of ``statistics``."""
-        gram, cross = statistics.matrices()
-        own = view.columns(gram)
-        extra = damping_of(own, self.damping)
-        mixed = hessian = damped(own, extra)
-        del own
-        if cross is not gram:
-            mixed = torch.lerp(hessian, damped(view.columns(cross), extra), self.reference)
-        return _Normal(hessian, mixed, inverse_factor(hessian))
-
-
-@dataclass(frozen=True)
-class _Normal:
-    """Normal equations of layers that read the same inputs ``X``, ``(parts, columns, columns)``.
-
-    ``hessian`` is ``X^T X``, damped, with its ``factor``. A weight times ``mixed`` is what wanted
-    outputs are, multiplied with ``X``.
-    """
-
-    hessian: Tensor
-    mixed: Tensor
-    factor: Tensor
 
 
 def judged(layer: PrunableLayer, weight: Tensor, statistics: InputStatistics) -> float:
@@ -156,20 +119,15 @@ def judged(layer: PrunableLayer, weight: Tensor, statistics: InputStatistics) ->
     ``statistics`` are of inputs that ``weight`` was not fitted to: a layer with more columns than
     samples fits those that it has seen.
     """
-    view = _View(layer, "ihw")
-    gram, _ = statistics.matrices()
-    own = weight.cpu().double().numpy()
-    dense, new = (view.parts(array, len(gram)).to(gram) for array in (layer.values(), own))
-    return _share(_energy(new - dense, gram), _energy(dense, gram))
+    view = View(layer, "ihw")
+    gram = statistics.kept("float", statistics.matrices()[0].float)
 
+    def parts(array: np.ndarray) -> Tensor:
+        return view.parts(array, len(gram)).to(gram)
 
-def _energy(weight: Tensor, hessian: Tensor) -> float:
-    """Return ``||X W^T||^2``, given ``X^T X``."""
-    return float(((weight @ hessian) * weight).sum())
-
-
-def _share(lost: float, energy: float) -> float:
-    return lost / energy if energy > 0 else 0.0
+    dense = parts(layer.values())
+    energy = statistics.kept(("energy", layer.key), lambda: energy_of(dense, gram))
+    return share(energy_of(parts(weight.cpu().float().numpy()) - dense, gram), energy)
 
 
 def at_sparsity(method: Method, sparsity: float) -> Method:
@@ -189,59 +147,11 @@ def at_sparsity(method: Method, sparsity: float) -> Method:
     return replace(method, sparsity=sparsity)  # type: ignore[call-arg]
 
 
-class _View:
-    """The weight of ``layer`` as parts of a matrix, its columns in ``order``."""
-
-    def __init__(self, layer: PrunableLayer, order: str) -> None:
-        self.layer, self.order = layer, order
-        self.slices = slices_of(layer)
-        _, channels, *taps = layer.shape
-        shape = (channels if self.slices is None else self.slices.width, *taps)
-        places = np.arange(math.prod(shape)).reshape(1, *shape)
-        self.places = torch.from_numpy(lower(places, order)[0])
-
-    def columns(self, matrix: Tensor) -> Tensor:
-        """Return a matrix (parts, columns, columns) of ``ihw`` columns in our order."""
-        return matrix[:, self.places[:, None], self.places]
-
-    def parts(self, array: np.ndarray, count: int) -> Tensor:
-        """Return ``array``, in the weight's shape, as (parts, rows, columns)."""
-        slices = self.slices
-        found = lower(array, self.order) if slices is None else slices.parts(array, self.order)
-        return torch.from_numpy(found).unflatten(0, (count, -1))
-
-    def alive(self, mask: Tensor) -> Tensor:
-        """Return which weights were not pruned before, like ``mask`` (parts, rows, columns)."""
-        found = self.layer.alive()
-        if found is None:
-            found = np.ones(self.layer.shape, bool)
-        return self.parts(found, len(mask)).to(mask)
-
-    def array(self, parts: Tensor) -> np.ndarray:
-        """Undo :meth:`parts`."""
-        rows, shape = parts.flatten(0, 1).cpu().numpy(), self.layer.shape
-        if self.slices is not None:
-            return self.slices.whole(rows, shape, self.order)
-        return raise_(rows, shape, self.order)
-
-    def exchange(self, method: Method, columns: int) -> Exchange | None:
-        """Return what may change places in matrices of so many ``columns``."""
-        found, slices = method.exchange(columns), self.slices
-        if found is None or slices is None or slices.keeps(found, self.layer.shape, self.order):
-            return found
-        return None
-
-    def tensor(self, parts: Tensor) -> Tensor:
-        """Return ``parts`` as the layer's own parameter would hold them."""
-        dtype = np.float64 if self.layer.weight.dtype == torch.float64 else np.float32
-        return torch.from_numpy(flushed(self.array(parts).astype(dtype))).to(self.layer.weight)
-
-
 class _Decision:
     """Chooses the mask of a layer, as columns of one matrix, block by block or all at once."""
 
     def __init__(
-        self, method: Method, view: _View, selection: Selection, given: Proposal | None
+        self, method: Method, view: View, selection: Selection, given: Proposal | None
     ) -> None:
         self.method, self.view, self.selection = method, view, selection
         self.proposal = given
