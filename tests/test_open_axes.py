@@ -79,7 +79,6 @@ def explained(lines: list[str], number: int) -> bool:
     return bool(constant and closed is not None and following[closed].startswith('"""'))
 
 
-@pytest.mark.grid
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_axes_are_open(path):
     assert violations(path) == []

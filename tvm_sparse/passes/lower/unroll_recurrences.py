@@ -34,12 +34,10 @@ class _Unroll:
 
 
 def _open_steps(cell: str, weight: Any | None) -> UnsupportedError:
-    """Return what to tell of a layer whose steps can not be written out.
-
-    Layers of constant weights are whole on CPUs, in single precision.
-    """
+    """Return what to tell of a layer whose steps can not be written out."""
     kind = cell.split("_", maxsplit=1)[0].upper()
     where = f"{kind} of computed weights" if weight is None else layer_name(weight)
+    # layers of constant weights are whole on CPUs, in single precision
     expected = "weights that are constants" if weight is None else "a CPU, in float32"
     return UnsupportedError(
         where,
