@@ -91,7 +91,7 @@ def losses(
     """
     layers = list(selection)
     fitted, other = parted(batches)
-    changed = copied(network, [getattr(x.module, x.parameter) for x in layers])
+    changed = copied(network, [layer.stored for layer in layers])
     twins = [replace(layer, module=changed.get_submodule(layer.name)) for layer in layers]
     stitched = Stitched(changed, twins, layers, samples(other))
     errors, done = np.zeros((len(layers), len(candidates))), 0
@@ -119,7 +119,7 @@ def _fitted(
     The layers before it have the candidate ``before``. Unless that is dense, a layer that stays
     dense adapts to them, too.
     """
-    own = [getattr(layer.module, layer.parameter) for layer in selection]
+    own = [layer.stored for layer in selection]
     reader = copied(network, own) if before else network
     layers = [replace(x, module=reader.get_submodule(x.name)) for x in selection]
     places = {layer.key: i for i, layer in enumerate(layers)}
@@ -140,8 +140,7 @@ def _fitted(
                         found[c] = weight, judged(layer, weight, unseen) if unseen else 0.0
                 if before:
                     with torch.no_grad():
-                        weight = getattr(layer.module, layer.parameter)
-                        weight.copy_(layer.own(found[before][0]))
+                        layer.stored.copy_(layer.own(found[before][0]))
                 yield places[layer.key], found
                 give_back()  # the C library would keep what a layer was fitted with
 

@@ -106,7 +106,7 @@ class Stitched:
         layer, kept = self.layers[i], self.weights.get((fit, i, candidate))
         weight = self.dense[i].weight if kept is None else kept.whole()
         with torch.no_grad():
-            getattr(layer.module, layer.parameter).copy_(layer.own(weight))
+            layer.stored.copy_(layer.own(weight))
         self._now[i] = (fit, candidate)
 
 

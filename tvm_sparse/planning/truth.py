@@ -78,7 +78,7 @@ class Truth:
         return self._pruned[wanted]
 
     def _drop(self, choice: tuple[int, ...]) -> float:
-        weights = [getattr(x.module, x.parameter) for x in select(self.network, ("*",), ())]
+        weights = [layer.stored for layer in select(self.network, ("*",), ())]
         own = copied(self.network, weights)
         methods = [self.candidates[c].method or KeepAll() for c in choice]
         method = LayerPruning(dict(zip(self.keys, methods, strict=True)))

@@ -50,11 +50,16 @@ class PrunableLayer:
         return self.name if self.parameter == "weight" else self.key
 
     @property
+    def stored(self) -> torch.Tensor:
+        """What the module reads as the parameter: it has its layout, its mask and its gradients."""
+        found = getattr(self.module, self.parameter)
+        assert isinstance(found, torch.Tensor)
+        return found
+
+    @property
     def weight(self) -> torch.Tensor:
         """The parameter as the forward pass sees it, that is with its mask, detached."""
-        weight = getattr(self.module, self.parameter)
-        assert isinstance(weight, torch.Tensor)
-        return self.own(weight.detach())
+        return self.own(self.stored.detach())
 
     def own(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return ``tensor`` with the outputs first as the parameter has it, or the other way."""
@@ -231,9 +236,8 @@ def _parameter(layer: PrunableLayer) -> nn.Parameter:
     """Return the parameter behind the weight of ``layer``."""
     if find_mask(layer.module, layer.parameter) is not None:
         return original_parameter(layer.module, layer.parameter)
-    weight = getattr(layer.module, layer.parameter)
-    assert isinstance(weight, nn.Parameter)
-    return weight
+    assert isinstance(layer.stored, nn.Parameter)
+    return layer.stored
 
 
 def _check_glob(pattern: str, names: Sequence[str]) -> None:
