@@ -15,10 +15,10 @@ from tvm_sparse.frontends.modules.followed_code import followed_code
 from tvm_sparse.frontends.modules.kept_state import kept_state
 from tvm_sparse.frontends.modules.open_axes import Call
 from tvm_sparse.frontends.modules.tensor_lengths import TensorLengths
-from tvm_sparse.frontends.modules.whole_quotients import WholeQuotients
 from tvm_sparse.frontends.program.asked_conditions import AskedConditions
 from tvm_sparse.frontends.program.known_shapes import KnownShapes
 from tvm_sparse.frontends.program.one_division import OneDivision
+from tvm_sparse.frontends.program.whole_quotients import WholeQuotients
 
 
 @contextmanager

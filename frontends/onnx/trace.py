@@ -30,6 +30,7 @@ from tvm_sparse.frontends.onnx.ranges import (
 from tvm_sparse.frontends.onnx.rehearsal import shapes_at
 from tvm_sparse.frontends.program.known_shapes import KnownShapes
 from tvm_sparse.frontends.program.one_division import OneDivision
+from tvm_sparse.frontends.program.whole_quotients import WholeQuotients
 from tvm_sparse.frontends.quiet import quiet
 
 _log = logging.getLogger(__name__)
@@ -101,6 +102,7 @@ def _program(
         torch.no_grad(),
         oblivious,
         OneDivision(),
+        WholeQuotients(),
         KnownShapes(),
         _agreeing(network, inputs),
     ):

@@ -56,6 +56,7 @@ from tvm_sparse.frontends.program.refusals import (
 from tvm_sparse.frontends.program.symbol_names import with_symbol_names
 from tvm_sparse.frontends.program.taken_apart import taken_apart
 from tvm_sparse.frontends.program.told_ranges import told_ranges
+from tvm_sparse.frontends.program.whole_quotients import WholeQuotients
 from tvm_sparse.frontends.program.written_inputs import warn_of_written_inputs, written_roots
 from tvm_sparse.frontends.program.zero_divisors import refuse_zero_divisors
 from tvm_sparse.frontends.quiet import quiet
@@ -114,7 +115,7 @@ def _imported(
     refuse_inaccurate(program)
     refuse_unknown_layouts(program)
     uncast = left_out(program)
-    with ALONE, quiet(), layouts_undecided():
+    with ALONE, quiet(), layouts_undecided(), WholeQuotients():
         program = with_casts(program)
     structure, output_spec = structure_of(program), program.call_spec.out_spec
     names = tuple(_output_names(structure.output))
@@ -124,7 +125,7 @@ def _imported(
     with quiet():
         program, narrowing, conditions = bounded(program, [*asked, *unlike_at_one(program)])
         program = without_zeros(program)
-    with ALONE, quiet(), layouts_undecided(), OneDivision(), KnownShapes():
+    with ALONE, quiet(), layouts_undecided(), OneDivision(), WholeQuotients(), KnownShapes():
         program = _without_sparse_tensors(program)
         opened = OpenExtents(program, compared=True)
         program = _decomposed(program, opened)

@@ -19,7 +19,7 @@ import tvm_sparse as ts
 from tests.modules import Apply
 from tvm_sparse.frontends.modules.followed_code import followed_code
 from tvm_sparse.frontends.modules.open_numbers import OpenFloat, OpenInt
-from tvm_sparse.frontends.modules.whole_quotients import WholeQuotients
+from tvm_sparse.frontends.program.whole_quotients import WholeQuotients
 
 CONFIG = ts.Config(measure=False, cache=False, tuned=False)
 SIZES = (1, 2, 3, 10, 17, 40)

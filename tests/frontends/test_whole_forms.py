@@ -16,9 +16,9 @@ from torch.export import Dim
 from torch.utils._sympy.functions import FloorDiv, Max, Min, PythonMod
 
 import tvm_sparse as ts
-from tvm_sparse.frontends.modules.whole_quotients import WholeQuotients
 from tvm_sparse.frontends.program.one_division import OneDivision
 from tvm_sparse.frontends.program.whole_forms import extreme, least, quotient, remainder
+from tvm_sparse.frontends.program.whole_quotients import WholeQuotients
 
 H, W = (sympy.Symbol(name, positive=True, integer=True) for name in "hw")
 CONFIG = ts.Config(measure=False, cache=False, tuned=False)

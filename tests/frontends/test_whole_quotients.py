@@ -13,7 +13,7 @@ from torch.export import Dim
 from torch.fx.experimental.sym_node import SymNode
 
 import tvm_sparse as ts
-from tvm_sparse.frontends.modules.whole_quotients import WholeQuotients
+from tvm_sparse.frontends.program.whole_quotients import WholeQuotients
 
 USES = {
     "a half, up": lambda n: math.ceil(n / 2),
