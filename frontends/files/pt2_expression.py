@@ -14,6 +14,9 @@ _FUNCTIONS = {
     *("StrictLessThan", "LessThan", "StrictGreaterThan", "GreaterThan"),
 }
 _ASSUMPTIONS = {"integer", "positive", "nonnegative", "nonzero"}
+_DECIMAL = re.compile(r"-?\d{1,20}(\.\d{1,20})?(e-?\d{1,2})?")
+"""How SymPy writes a number that is not whole, as text: ``Float('1.5', precision=53)``."""
+
 _POWERS = {"Pow", "PowByNatural", "FloatPow"}
 _SYMBOL = re.compile(r"(s|u|zf|zuf)\d+")
 _NODES = (
@@ -21,7 +24,7 @@ _NODES = (
     *(ast.BinOp, ast.UnaryOp, ast.unaryop, ast.Compare, ast.cmpop),
 )
 _NOT = (ast.LShift, ast.RShift, ast.MatMult, ast.BitXor, ast.In, ast.NotIn, ast.Is, ast.IsNot)
-_LONGEST, _LARGEST, _EXPONENT, _NESTED_POWERS = 4096, 1 << 64, 16, 2
+_LONGEST, _LARGEST, _EXPONENT, _NESTED_POWERS, _PRECISION = 4096, 1 << 64, 16, 2, 64
 
 
 def is_expression(text: str) -> bool:
@@ -48,13 +51,16 @@ def _plain(node: ast.AST) -> bool:
             return _plain_constant(value)
         case ast.keyword(arg=name, value=ast.Constant(value=bool())):
             return name in _ASSUMPTIONS
+        case ast.keyword(arg="precision", value=ast.Constant(value=int() as bits)):
+            return bits <= _PRECISION
     refused = (*_NOT, ast.keyword, ast.Call)
     return isinstance(node, _NODES) and not isinstance(node, refused)
 
 
 def _plain_constant(value: object) -> bool:
     if isinstance(value, str):
-        return _SYMBOL.fullmatch(value) is not None
+        is_number = _DECIMAL.fullmatch(value) is not None and abs(float(value)) <= _LARGEST
+        return is_number or _SYMBOL.fullmatch(value) is not None
     return isinstance(value, (int, float)) and abs(value) <= _LARGEST
 
 
@@ -82,4 +88,6 @@ def _small(exponent: ast.AST) -> bool:
             return _small(first) and _small(second)
         case ast.Constant(value=int() | float() as number):
             return abs(number) <= _EXPONENT
+        case ast.Constant(value=str() as text):
+            return _DECIMAL.fullmatch(text) is not None and abs(float(text)) <= _EXPONENT
     return False
