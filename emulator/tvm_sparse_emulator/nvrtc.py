@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tvm_sparse_emulator.errors import EmulatorError
+from tvm_sparse_emulator.headers import HEADERS
 
 
 def compile_ptx(source: str, arch: str = "compute_90a", *, flags: tuple[str, ...] = ()) -> str:
@@ -17,7 +18,8 @@ def compile_ptx(source: str, arch: str = "compute_90a", *, flags: tuple[str, ...
     arch
         The virtual architecture, such as ``"compute_80"``.
     flags
-        More of NVRTC's options, such as ``"-DTILE=64"``; CUDA's own headers are found.
+        More of NVRTC's options, such as ``"-DTILE=64"``; CUDA's own headers
+        are found, and those of C that kernels use.
 
     Raises
     ------
@@ -33,7 +35,9 @@ def compile_ptx(source: str, arch: str = "compute_90a", *, flags: tuple[str, ...
     found = [find_nvidia_header_directory(name) for name in ("cudart", "cccl")]
     words = [f"--gpu-architecture={arch}", "-default-device", *flags]
     words += [f"-I{path}" for path in found if path]
-    program = _checked(nvrtc, nvrtc.nvrtcCreateProgram(source.encode(), b"kernel.cu", 0, [], []))
+    names, texts = ([one.encode() for one in side] for side in zip(*HEADERS.items(), strict=True))
+    made = nvrtc.nvrtcCreateProgram(source.encode(), b"kernel.cu", len(names), texts, names)
+    program = _checked(nvrtc, made)
     try:
         (status,) = nvrtc.nvrtcCompileProgram(program, len(words), [w.encode() for w in words])
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:

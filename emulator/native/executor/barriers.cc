@@ -118,6 +118,11 @@ void ReportPhase(Warp& warp, uint64_t address) {
 void ReportDeadlock(Block& block) {
   for (Warp& warp : block.warps) {
     if (warp.state == Warp::kDone || warp.stands == nullptr) continue;
+    if (warp.state == Warp::kPolling && warp.stands_at == kInMemory) {
+      Report(warp, *warp.stands, __builtin_ctz(warp.active), "deadlock", "",
+             "nobody changes what it waits for");
+      continue;
+    }
     if (warp.state == Warp::kPolling) {
       ReportPhase(warp, warp.stands_at);
       continue;

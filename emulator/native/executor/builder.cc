@@ -8,13 +8,17 @@ namespace ptx {
 namespace {
 
 const std::map<std::string, Special> kSpecials = {
-    {"%tid.x", Special::kTidX},       {"%tid.y", Special::kTidY},
-    {"%tid.z", Special::kTidZ},       {"%ntid.x", Special::kNtidX},
-    {"%ntid.y", Special::kNtidY},     {"%ntid.z", Special::kNtidZ},
-    {"%ctaid.x", Special::kCtaidX},   {"%ctaid.y", Special::kCtaidY},
-    {"%ctaid.z", Special::kCtaidZ},   {"%nctaid.x", Special::kNctaidX},
-    {"%nctaid.y", Special::kNctaidY}, {"%nctaid.z", Special::kNctaidZ},
-    {"%laneid", Special::kLane},      {"%warpid", Special::kWarp},
+    {"%tid.x", Special::kTidX},         {"%tid.y", Special::kTidY},
+    {"%tid.z", Special::kTidZ},         {"%ntid.x", Special::kNtidX},
+    {"%ntid.y", Special::kNtidY},       {"%ntid.z", Special::kNtidZ},
+    {"%ctaid.x", Special::kCtaidX},     {"%ctaid.y", Special::kCtaidY},
+    {"%ctaid.z", Special::kCtaidZ},     {"%nctaid.x", Special::kNctaidX},
+    {"%nctaid.y", Special::kNctaidY},   {"%nctaid.z", Special::kNctaidZ},
+    {"%laneid", Special::kLane},        {"%warpid", Special::kWarp},
+    {"%lanemask_eq", Special::kLaneEq}, {"%lanemask_lt", Special::kLaneLt},
+    {"%lanemask_le", Special::kLaneLe}, {"%lanemask_gt", Special::kLaneGt},
+    {"%lanemask_ge", Special::kLaneGe}, {"%dynamic_smem_size", Special::kDynamicShared},
+    {"%smid", Special::kZero},          {"%nsmid", Special::kOne},
 };
 
 }  // namespace

@@ -30,6 +30,14 @@ Call TakeApart(const Statement& call) {
 void KernelParser::Inline(const Statement& call) {
   const Call parts = TakeApart(call);
   const auto found = around_.functions.find(parts.name);
+  const auto system = SystemCalls().find(parts.name);
+  if (found == around_.functions.end() && system != SystemCalls().end()) {
+    PlaceDynamic();
+    const Statement made{{parts.name}, call.guard, call.negated, parts.args, call.line};
+    Decoder decoder(&builder_, made);
+    system->second(decoder);
+    return Append(decoder);
+  }
   if (found == around_.functions.end())
     Fail(call.line, "function '" + parts.name + "' has no body in this module");
   for (const Frame& frame : frames_) {

@@ -67,6 +67,12 @@ bool Decoder::OfFloats() const {
   return ParseType(statement_.opcode.back(), &type) && type >= Type::kF16;
 }
 
+Type Decoder::LastType() const {
+  Type type;
+  if (!ParseType(statement_.opcode.back(), &type)) Unknown();
+  return type;
+}
+
 Type Decoder::TakeType() {
   Type type;
   if (left_.empty() || !ParseType(left_.front(), &type)) Unknown();

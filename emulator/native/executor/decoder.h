@@ -62,6 +62,7 @@ class Decoder {
   const std::string& base() const { return statement_.opcode[0]; }
   bool Has(const char* modifier);  // takes a modifier out, wherever it stands
   bool OfFloats() const;           // whether its last modifier is a type of floats
+  Type LastType() const;           // its last modifier, which must be a type
   Type TakeType();                 // the next modifier left, which must be a type
   void End() const;                // every modifier must have been taken
   void Operands(size_t count) const;
@@ -99,6 +100,13 @@ class Decoder {
 using Decode = std::function<void(Decoder&)>;
 using Table = std::unordered_map<std::string, Decode>;
 
+// Global or shared memory, else generic addresses.
+Space TakeSpace(Decoder& d);
+
+// Whether an access is ordered among threads; takes order and scope out. Threads' accesses are in
+// order here.
+bool SkipOrder(Decoder& d);
+
 bool ParseType(const std::string& text, Type* type);
 uint64_t SymbolAddress(const Variable& variable);
 
@@ -112,14 +120,20 @@ void AddFloats(Table* table);
 void AddFunctions(Table* table);
 void AddConvert(Table* table);
 void AddMemory(Table* table);
+void AddAtomics(Table* table);
 void AddAsync(Table* table);
 void AddMbarriers(Table* table);
 void AddWarpgroups(Table* table);
 void AddMoves(Table* table);
 void AddWarp(Table* table);
+void AddCollectives(Table* table);
 void AddMatrix(Table* table);
 void AddFragments(Table* table);
+void AddWmma(Table* table);
 void AddFlow(Table* table);
+
+// Functions of CUDA without a body; operands are parameters of the call.
+const Table& SystemCalls();
 
 // Where lanes that part at each branch meet again: immediate post-dominators.
 void FindJoins(std::vector<Inst>* code);

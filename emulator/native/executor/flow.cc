@@ -100,6 +100,13 @@ void AddFlow(Table* table) {
     d.inst.run = Nothing;
     d.inst.pipe = kControl;
   };
+  t["nanosleep"] = [](Decoder& d) {
+    if (d.TakeType() != Type::kU32) d.Unknown();
+    d.End();
+    d.Operands(1);
+    d.inst.run = Nothing;
+    d.inst.pipe = kControl;
+  };
   t["setmaxnreg"] = DecodeRegisterCount;
   t["prefetch"] = [](Decoder& d) {  // of a tensor map: changes no value
     if (!d.Has("tensormap")) d.Unknown();

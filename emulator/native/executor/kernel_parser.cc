@@ -10,9 +10,11 @@ const std::string kEnd;
 const Table& Instructions() {
   static const Table* table = [] {
     auto* made = new Table;
-    for (auto add : {AddArithmetic, AddProducts, AddLogic, AddFields, AddCompare, AddFloats,
-                     AddConvert, AddMemory, AddAsync, AddMbarriers, AddWarpgroups, AddMoves,
-                     AddWarp, AddMatrix, AddFragments, AddFunctions, AddCarries, AddFlow}) {
+    for (auto add :
+         {AddArithmetic, AddProducts, AddLogic,       AddFields, AddCompare,   AddFloats,
+          AddConvert,    AddMemory,   AddAtomics,     AddAsync,  AddMbarriers, AddWarpgroups,
+          AddMoves,      AddWarp,     AddCollectives, AddMatrix, AddFragments, AddWmma,
+          AddFunctions,  AddCarries,  AddFlow}) {
       add(made);
     }
     return made;

@@ -3,11 +3,13 @@
 
 #include "lanes.h"
 #include "memory.h"
+#include "spins.h"
 
 namespace ptx {
 namespace {
 
 // Arguments: address, then the registers of a vector. E is extended to R by its sign.
+// detail: whether threads wait by it.
 template <class E, class R>
 void Load(Warp& w, const Inst& i, Mask mask) {
   Reached reached;
@@ -19,6 +21,7 @@ void Load(Warp& w, const Inst& i, Mask mask) {
     Addresses(w, i, i.args[0], mask, reached.address);
     Reach(w, i, i.space, i.bytes * i.count, mask, Use::kRead, &reached);
   }
+  Seen seen;
   for (int k = 0; k < i.count; ++k) {
     R* d = w.At<R>(i.args[1 + k]);
     for (int l = 0; l < kLanes; ++l) {
@@ -26,8 +29,10 @@ void Load(Warp& w, const Inst& i, Mask mask) {
       E value{};
       if (reached.lanes >> l & 1) std::memcpy(&value, reached.data[l] + k * sizeof(E), sizeof(E));
       d[l] = static_cast<R>(value);
+      if (i.detail) seen.Add(reached.data[l], value);
     }
   }
+  if (i.detail) Look(w, i, seen);
 }
 
 template <class E, class R>
@@ -71,29 +76,28 @@ Run ByElement(Type type, int bytes) {
   }
 }
 
-Space TakeSpace(Decoder& d, bool store) {
-  if (d.Has("global")) return Space::kGlobal;
-  if (d.Has("shared") || d.Has("shared::cta")) return Space::kShared;
+Space TakeAnySpace(Decoder& d, bool store) {
   if (d.Has("local")) return Space::kLocal;
   if (d.Has("param") || d.Has("param::func")) return Space::kParam;
   if (!store && d.Has("param::entry")) return Space::kParam;
   if (!store && d.Has("const")) return Space::kGlobal;  // variables of the module lie there
-  return Space::kGeneric;
+  return TakeSpace(d);
 }
 
 // Hints that change no value.
 void SkipHints(Decoder& d) {
   for (const char* hint :
-       {"weak", "volatile", "nc", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "L2::64B", "L2::128B",
-        "L2::256B", "L1::no_allocate", "L1::evict_last", "L1::evict_first"}) {
+       {"weak", "nc", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "L2::64B", "L2::128B", "L2::256B",
+        "L1::no_allocate", "L1::evict_last", "L1::evict_first"}) {
     d.Has(hint);
   }
 }
 
 template <bool kStore>
 void DecodeAccess(Decoder& d) {
-  d.inst.space = TakeSpace(d, kStore);
+  d.inst.space = TakeAnySpace(d, kStore);
   SkipHints(d);
+  d.inst.detail = SkipOrder(d);
   d.inst.count = d.Has("v2") ? 2 : d.Has("v4") ? 4 : 1;
   const Type type = d.TakeType();
   d.End();
@@ -129,6 +133,19 @@ void DecodeAccess(Decoder& d) {
 }
 
 }  // namespace
+
+Space TakeSpace(Decoder& d) {
+  if (d.Has("global")) return Space::kGlobal;
+  return d.Has("shared") || d.Has("shared::cta") ? Space::kShared : Space::kGeneric;
+}
+
+bool SkipOrder(Decoder& d) {
+  bool found = false;
+  for (const char* order : {"volatile", "relaxed", "acquire", "release", "acq_rel"})
+    found = d.Has(order) || found;
+  for (const char* scope : {"cta", "cluster", "gpu", "sys"}) d.Has(scope);
+  return found;
+}
 
 void AddMemory(Table* table) {
   (*table)["ld"] = DecodeAccess<false>;

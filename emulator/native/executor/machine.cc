@@ -58,6 +58,7 @@ void Machine::Start(Extents at) {
       uint32_t* lanes = warp.At<uint32_t>(place);
       for (int lane = 0; lane < kLanes; ++lane) {
         const uint32_t thread = static_cast<uint32_t>(warp.index * kLanes + lane);
+        const Mask own = Mask{1} << lane;
         const uint32_t values[] = {thread % size.x,
                                    thread / size.x % size.y,
                                    thread / size.x / size.y,
@@ -71,7 +72,15 @@ void Machine::Start(Extents at) {
                                    launch.grid.y,
                                    launch.grid.z,
                                    static_cast<uint32_t>(lane),
-                                   static_cast<uint32_t>(warp.index)};
+                                   static_cast<uint32_t>(warp.index),
+                                   own,
+                                   own - 1,
+                                   own | (own - 1),
+                                   ~(own | (own - 1)),
+                                   ~(own - 1),
+                                   static_cast<uint32_t>(launch.dynamic_shared),
+                                   0,
+                                   1};
         lanes[lane] = values[static_cast<int>(special)];
       }
     }

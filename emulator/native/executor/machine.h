@@ -72,7 +72,8 @@ struct Warp {
   uint32_t bulk_groups[kLanes] = {};  // of bulk copies, committed so far
   Touched touched;
   const Inst* stands = nullptr;  // where it waits
-  uint64_t stands_at = 0;        // address of the mbarrier
+  uint64_t stands_at = 0;        // address of the mbarrier, or kInMemory
+  uint64_t seen = 0;             // hash of what it saw last: spins.h
   std::vector<char> local;
 
   template <class T>
@@ -90,6 +91,7 @@ struct Named {
 };
 
 constexpr int kNamedBarriers = 16;
+constexpr uint64_t kInMemory = ~uint64_t{0};
 
 struct Block {
   Launch* launch;
@@ -137,6 +139,9 @@ void Report(Warp& warp, const Inst& inst, int lane, const char* kind, const std:
 
 // Report unless all lanes of the warp execute an instruction together.
 void ExpectWhole(Warp& warp, const Inst& inst, Mask mask);
+
+// Report lanes that a mask names but that do not execute an instruction with the one that names it.
+void ExpectMembers(Warp& warp, const Inst& inst, Mask mask, const uint32_t* members);
 
 // All warps that are left wait for what never comes.
 void ReportDeadlock(Block& block);

@@ -99,10 +99,10 @@ void Wait(Warp& w, const Inst& i, Mask mask) {
     const uint64_t address = InShared(LaneAddress(w, i, 0, l));
     const uint64_t named =
         i.detail & kParity ? w.At<uint32_t>(i.args[3])[l] : w.At<uint64_t>(i.args[3])[l];
-    if (!ReachMBarrier(w, i, l, address, Note::kRead)) continue;
-    MBarrier* barrier = FindMBarrier(w, i, l, address);
-    if (barrier == nullptr) continue;
-    if (address != last_address || named != last_named)
+    const bool there = ReachMBarrier(w, i, l, address, Note::kRead);
+    MBarrier* barrier = there ? FindMBarrier(w, i, l, address) : nullptr;
+    if (barrier == nullptr) last = false;  // nothing will ever come
+    else if (address != last_address || named != last_named)
       last = IsOver(w, l, barrier, named, i.detail & kParity);
     last_address = address;
     last_named = named;

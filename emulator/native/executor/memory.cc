@@ -20,11 +20,13 @@ void ReachShared(Warp& warp, const Inst& inst, int bytes, Mask mask, Use use, Re
   counters.shared_least += least;
   counters.shared_bytes += static_cast<uint64_t>(bytes) * __builtin_popcount(mask);
   reached->lanes = SharedBounds(warp, inst, reached->address, bytes, mask);
+  const Note note = use == Use::kWrite    ? Note::kWrite
+                    : use == Use::kChange ? Note::kChange
+                                          : Note::kRead;
   for (int lane = 0; lane < kLanes; ++lane) {
     if (!(reached->lanes >> lane & 1)) continue;
     reached->data[lane] = block.shared.data() + reached->address[lane];
-    NoteShared(warp, inst, lane, reached->address[lane], bytes,
-               use == Use::kWrite ? Note::kWrite : Note::kRead);
+    NoteShared(warp, inst, lane, reached->address[lane], bytes, note);
   }
 }
 
@@ -32,8 +34,9 @@ void ReachGlobal(Warp& warp, const Inst& inst, int bytes, Mask mask, Use use, Re
   Launch& launch = *warp.block->launch;
   const uint64_t total = static_cast<uint64_t>(bytes) * __builtin_popcount(mask);
   const uint64_t sectors = Sectors(reached->address, bytes, mask);
-  (use == Use::kWrite ? launch.counters.store_bytes : launch.counters.load_bytes) += total;
-  (use == Use::kWrite ? launch.counters.store_sectors : launch.counters.load_sectors) += sectors;
+  const bool reads = use != Use::kWrite, writes = use != Use::kRead;
+  if (reads) launch.counters.load_bytes += total, launch.counters.load_sectors += sectors;
+  if (writes) launch.counters.store_bytes += total, launch.counters.store_sectors += sectors;
   Allocation* last = nullptr;
   for (int lane = 0; lane < kLanes; ++lane) {
     if (!(mask >> lane & 1)) continue;
@@ -45,12 +48,11 @@ void ReachGlobal(Warp& warp, const Inst& inst, int bytes, Mask mask, Use use, Re
       ReportBounds(warp, inst, lane, launch.device->Describe(address), aligned || !inside, bytes);
       continue;
     }
-    if (use == Use::kWrite) {
-      MarkWritten(last, address, bytes);
-    } else if (!IsWritten(*last, address, bytes)) {
+    if (reads && !IsWritten(*last, address, bytes)) {
       Report(warp, inst, lane, "uninitialised", launch.device->Describe(address),
              "nobody wrote it");
     }
+    if (writes) MarkWritten(last, address, bytes);
     reached->data[lane] = reinterpret_cast<char*>(address);
     reached->lanes |= Mask{1} << lane;
   }
@@ -143,8 +145,9 @@ void NoteShared(Warp& warp, const Inst& inst, int lane, uint64_t address, int by
   if (!warp.block->launch->device->sanitize) return;
   Shadow& shadow = warp.block->shadow;
   const Actor access = AccessOf(warp, inst, lane);
-  const Trouble found = note == Note::kRead    ? shadow.Read(address, bytes, access)
-                        : note == Note::kWrite ? shadow.Write(address, bytes, access)
+  const Trouble found = note == Note::kRead     ? shadow.Read(address, bytes, access)
+                        : note == Note::kWrite  ? shadow.Write(address, bytes, access)
+                        : note == Note::kChange ? shadow.Change(address, bytes, access)
                         : note == Note::kBegin
                             ? shadow.Begin(address, bytes, access)
                             : shadow.Look(address, bytes, access, note == Note::kLookWrite);

@@ -10,7 +10,7 @@ struct Reached {
   Mask lanes;                // those that may access it
 };
 
-enum class Use { kRead, kWrite };
+enum class Use { kRead, kWrite, kChange };  // the last one does both at once
 
 // The addresses of an instruction's address operand `place`.
 void Addresses(const Warp& warp, const Inst& inst, Place place, Mask mask, uint64_t* address);
@@ -27,7 +27,7 @@ Mask SharedBounds(Warp& warp, const Inst& inst, const uint64_t* address, int byt
 
 // Note an access of one lane in the shadow, and report what is wrong about it.
 // Look: an access of the asynchronous proxy will follow.
-enum class Note { kRead, kWrite, kBegin, kLookRead, kLookWrite };
+enum class Note { kRead, kWrite, kChange, kBegin, kLookRead, kLookWrite };
 void NoteShared(Warp& warp, const Inst& inst, int lane, uint64_t address, int bytes, Note note);
 
 // Address `at` of an instruction with several: args hold its register and its offset from `at` on,

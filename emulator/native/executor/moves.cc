@@ -1,4 +1,6 @@
 // mov with its packing of vectors, selp, cvta.
+#include <numeric>
+
 #include "lanes.h"
 #include "memory.h"
 
@@ -56,10 +58,29 @@ void DecodePack(Decoder& d, Type type, bool pack) {
   d.inst.count = static_cast<uint8_t>(count);
 }
 
+// What a clock shows: instructions of warps so far.
+template <class T>
+void ReadClock(Warp& w, const Inst& i, Mask mask) {
+  const Counters& counters = w.block->launch->counters;
+  const uint64_t now = std::accumulate(counters.warps, counters.warps + kPipes, uint64_t{0});
+  T* d = w.At<T>(i.args[0]);
+  for (int l = 0; l < kLanes; ++l)
+    if (mask >> l & 1) d[l] = static_cast<T>(now);
+}
+
+bool IsClock(const Operand& operand) {
+  return operand.name == "%clock" || operand.name == "%clock64" || operand.name == "%globaltimer";
+}
+
 void DecodeMove(Decoder& d) {
   const Type type = d.TakeType();
   d.End();
   d.Operands(2);
+  if (IsClock(d.operand(1))) {
+    d.inst.run = Bytes(type) == 4 ? ReadClock<uint32_t> : ReadClock<uint64_t>;
+    if ((Bytes(type) == 4) != (d.operand(1).name == "%clock")) d.Unknown();
+    return d.Push(d.Target(d.operand(0), type));
+  }
   if (type == Type::kPred) {
     bool negated;
     d.Push(d.PredicateTarget(d.operand(0).name));

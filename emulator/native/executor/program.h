@@ -98,6 +98,14 @@ enum class Special : uint8_t {
   kNctaidZ,
   kLane,
   kWarp,
+  kLaneEq,
+  kLaneLt,
+  kLaneLe,
+  kLaneGt,
+  kLaneGe,
+  kDynamicShared,
+  kZero,
+  kOne,
 };
 
 struct Kernel {

@@ -1,8 +1,6 @@
 // cp.reduce.async.bulk: what a bulk copy does to the elements that lie in global memory.
-#include <algorithm>
-
 #include "bulk.h"
-#include "half.h"
+#include "combine.h"
 
 namespace ptx {
 namespace {
@@ -17,45 +15,6 @@ void Each(char* to, const char* from, uint32_t bytes) {
     std::memcpy(to + at, &a, sizeof a);
   }
 }
-
-struct Sum {
-  template <class T>
-  static T Do(T a, T b) {
-    return a + b;
-  }
-  static Half Do(Half a, Half b) { return Half::Of(a.Value() + b.Value()); }
-  static Bfloat Do(Bfloat a, Bfloat b) { return Bfloat::Of(a.Value() + b.Value()); }
-};
-struct Least {
-  template <class T>
-  static T Do(T a, T b) {
-    return std::min(a, b);
-  }
-};
-struct Most {
-  template <class T>
-  static T Do(T a, T b) {
-    return std::max(a, b);
-  }
-};
-struct BothBits {
-  template <class T>
-  static T Do(T a, T b) {
-    return a & b;
-  }
-};
-struct EitherBit {
-  template <class T>
-  static T Do(T a, T b) {
-    return a | b;
-  }
-};
-struct OneBit {
-  template <class T>
-  static T Do(T a, T b) {
-    return a ^ b;
-  }
-};
 
 Combine SumOf(Type type) {
   switch (type) {

@@ -39,6 +39,8 @@ class Shadow {
 
   Trouble Read(uint64_t address, int bytes, const Actor& access);
   Trouble Write(uint64_t address, int bytes, const Actor& access);
+  // Reads and writes at once; no race with others of its kind.
+  Trouble Change(uint64_t address, int bytes, const Actor& access);
   // An asynchronous copy begins to write, and has written.
   Trouble Begin(uint64_t address, int bytes, const Actor& access);
   void Finish(uint64_t address, int bytes, const Access& access);
@@ -56,26 +58,40 @@ class Shadow {
     Access access{};
     uint32_t lanes = 0;  // of its warp, since that warp's last barrier
   };
+  // Accesses that may be made at once: reads, or atomics.
+  struct Readers {
+    Reader last;
+    uint32_t others = 0;  // place in `others_` of those of other warps, 0: none
+    bool warps = false;   // several warps have made them
+  };
+  // Of a cell that atomics change.
+  struct Changes {
+    Readers made;
+    uint32_t block = 0;  // first_ of the block that made the last one
+  };
   struct Cell {
     Access write{};
-    Reader read;
+    Readers reads;
     uint32_t pending = 0;  // first_ of the block whose copy is under way
-    uint32_t others = 0;   // place in `others_` of readers of other warps, 0: none
+    uint32_t changes = 0;  // place in `changes_`, 0: no atomic ever changed it
     uint16_t open = 0;     // reads of the asynchronous proxy under way
     bool proxy = false;    // a bulk copy wrote it
-    bool warps = false;    // several warps have read it since
   };
+  Trouble Plain(const Cell& cell, const Actor& access, bool writes) const;
   Trouble Conflict(const Cell& cell, const Actor& access, bool writes) const;
+  Trouble Races(const Readers& made, const Actor& access) const;
+  bool Written(const Cell& cell) const;
   bool Ordered(const Access& before, const Actor& access) const;
   bool OrderedReads(const Reader& reader, const Actor& access) const;
-  const Reader* Unordered(const Cell& cell, const Actor& access) const;
-  void Note(Cell* cell, const Access& access);
-  void Keep(Cell* cell);
+  const Reader* Unordered(const Readers& made, const Actor& access) const;
+  void Note(Readers* made, const Access& access);
+  void Keep(Readers* made);
   template <class Each>
   void Cells(uint64_t address, int bytes, Each each);
 
   std::vector<Cell> cells_;
   std::vector<std::vector<Reader>> others_;
+  std::vector<Changes> changes_{1};
   int granule_ = 1;
   bool clocked_ = false;
   uint32_t epoch_ = 0, first_ = 0;

@@ -5,6 +5,7 @@
 
 #include "lanes.h"
 #include "memory.h"
+#include "spins.h"
 
 namespace ptx {
 namespace {
@@ -47,8 +48,6 @@ void End(Warp& w, const Product& product) {
   });
   GiveRegisters(w, *product.inst);
 }
-
-uint64_t Mixed(uint64_t hash, uint64_t value) { return (hash ^ value) * 0x9e3779b97f4a7c15; }
 
 // Arguments: ProductArgument, then the left matrix if registers hold it, then the sums.
 void Ask(Warp& w, const Inst& i, Mask mask) {

@@ -2,9 +2,7 @@
 #include "lanes.h"
 
 namespace ptx {
-namespace {
 
-// Report lanes that the mask names but that do not execute the instruction with this one.
 void ExpectMembers(Warp& w, const Inst& i, Mask mask, const uint32_t* members) {
   for (int l = 0; l < kLanes; ++l) {
     if (!(mask >> l & 1)) continue;
@@ -14,6 +12,8 @@ void ExpectMembers(Warp& w, const Inst& i, Mask mask, const uint32_t* members) {
     }
   }
 }
+
+namespace {
 
 enum Way { kIdx, kUp, kDown, kBfly };
 
