@@ -17,7 +17,7 @@ import tvm
 from tvm import tirx
 from tvm.target import Target
 
-from tvm_sparse.base.numerics import Numerics
+from tvm_sparse.base.numerics import INTEGER_SUMS, Numerics, is_float
 from tvm_sparse.emulation.process import Emulator
 from tvm_sparse.formats.block import BlockFormat
 from tvm_sparse.formats.buckets import Bucket, Buckets
@@ -29,7 +29,7 @@ from tvm_sparse.ops.contractions.contraction import Contraction
 from tvm_sparse.ops.cuda import stream
 from tvm_sparse.ops.cuda.balanced_weights import BalancedOperand
 from tvm_sparse.ops.cuda.block_weights import BlockOperand
-from tvm_sparse.ops.cuda.dense_weights import DenseOperand
+from tvm_sparse.ops.cuda.dense_weights import DenseOperand, DenseRows
 from tvm_sparse.ops.cuda.multiply import multiplier
 from tvm_sparse.ops.cuda.tile import ThreadBlockTile, tiled
 from tvm_sparse.ops.cuda.two_four import SparseTensorCore, TwoFourOperand
@@ -58,12 +58,13 @@ def counts(
     rng = np.random.default_rng(0)
     small = _small(format, tile)
     count = rows if tile is None else min(rows, tile.rows)
-    c = Contraction((count,), small.cols, small.rows, numerics=Numerics.uniform(dtype))
+    numerics = Numerics.uniform(dtype, dtype if is_float(dtype) else INTEGER_SUMS)
+    c = Contraction((count,), small.cols, small.rows, numerics=numerics)
     weight = _weight(small, rng).astype(dtype)
     func = _scheduled(_built(c, small, tile), emulator.target)
     x = rng.integers(-3, 4, c.input_shape).astype(dtype)
     operands = [x, *small.encode(weight).values()]
-    blank = np.zeros(c.output_shape, dtype)
+    blank = np.zeros(c.output_shape, c.out_dtype)
     _, report = emulator.run(tvm.IRModule({"main": func}), operands, [blank])
     if report.findings:
         raise ArithmeticError(str(report.findings[0]))
@@ -120,7 +121,7 @@ def _built(c: Contraction, format: Any, tile: ThreadBlockTile | None) -> tirx.Pr
     if tile is None:
         return stream.stream_dense(c, format, warps)
     makers: dict[type, Callable[[Any, ThreadBlockTile], Any]] = {
-        DenseFormat: DenseOperand,
+        DenseFormat: DenseOperand if c.numerics.floating else DenseRows,
         TileBanksFormat: BalancedOperand,
         BlockFormat: BlockOperand,
         TwoFourFormat: TwoFourOperand,

@@ -37,8 +37,11 @@ def emulator():
         (TileBanksFormat(*SIZE, keep=8, bank=32, lanes=64, step=64), (16, 64, 64), "float16"),
         (BlockFormat(*SIZE, 32, 32, Buckets((Bucket(16, 4),))), (32, 32, 64), "float16"),
         (TwoFourFormat(*SIZE, lanes=64, step=64), (16, 64, 64), "float16"),
+        (DenseFormat(*SIZE, lanes=1), (64, 64, 128), "int8"),
+        (DenseFormat(*SIZE, lanes=1), (16, 64, 64), "int8"),
+        (TileBanksFormat(*SIZE, keep=8, bank=32, lanes=64, step=64), (16, 64, 64), "int8"),
     ],
-    ids=["dense", "dense, float32", "banks", "blocks", "2:4"],
+    ids=["dense", "dense, float32", "banks", "blocks", "2:4", "bytes", "few bytes", "byte banks"],
 )
 def test_counts(format, tile, dtype, emulator):
     """Counts hold the epilogue, too; instructions are those of lanes."""

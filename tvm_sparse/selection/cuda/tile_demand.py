@@ -37,9 +37,10 @@ BANKS_BYTES = 128
 QUARTERS = 4
 """Passes of a warp's accesses of 16 bytes."""
 
-PLACE_PASSES, CHAIN_PASSES = 3.0, 0.2
+PLACE_PASSES, CHAIN_PASSES, PLACE_BYTES = 3.0, 0.2, 2
 """Passes of 32 bytes that are written at random; a value of a bank that is loaded alone takes
-so many more. The executor counted both (benchmarks/gpu/modelled_grid.py)."""
+so many more, one of fewer bytes takes no less. The executor counted all
+(benchmarks/gpu/modelled_grid.py, tests/cuda/test_tile_demand.py)."""
 
 COPY_INSTRUCTIONS, WARP_INSTRUCTIONS, PRODUCT_INSTRUCTIONS = 8.0, 40.0, 1.3
 """Instructions of a copy of 16 bytes, of a warp in a step, and of a product that tensor cores or
@@ -150,7 +151,7 @@ def tile_demand(
     each = math.ceil(banks / threads)
     place = BANK_CLEAR * staging.bank * item / BYTES + BANK_PLACE * staging.keep
     passed = PLACE_PASSES + (0.0 if held else CHAIN_PASSES * staging.keep)
-    value = passed * item * staging.keep + staging.bank * item / BYTES * QUARTERS
+    value = passed * max(item, PLACE_BYTES) * staging.keep + staging.bank * item / BYTES * QUARTERS
     partial = partial_bytes(rows * features, tile.parts)
     steps = math.ceil(math.ceil(staging.columns / tile.columns) / tile.parts)
     return Demand(
