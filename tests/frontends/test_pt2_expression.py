@@ -69,7 +69,7 @@ def test_an_exporters_expressions(text):
         "x",
         "",
     ],
-    ids=range(27),
+    ids=range(31),
 )
 def test_anything_else(text):
     begin = time.monotonic()
