@@ -99,6 +99,30 @@ def test_forms_have_the_value_that_python_computes(extent, factor, bits, divisor
     assert "IntTrueDiv" not in str(form)
 
 
+class Pixels(nn.Module):
+    """A layer of each pixel of planes that are resized, behind which their extents are asked."""
+
+    def __init__(self, by):
+        super().__init__()
+        self.by = by
+        self.layers = nn.ModuleList([nn.Conv2d(4, 3, 1, 2), nn.Linear(3, 3), nn.Conv2d(3, 2, 1)])
+
+    def forward(self, x):
+        x = nn.functional.interpolate(self.layers[0](x), scale_factor=self.by)
+        rows = self.layers[1](x.flatten(2).mT).mT
+        return self.layers[2](rows.reshape(x.shape[0], -1, x.shape[2], x.shape[3]))
+
+
+@pytest.mark.parametrize("by", [1.5, 0.75])
+def test_all_traces_of_a_program_have_the_same_forms(by):
+    model = Pixels(by)
+    dims = ({2: Dim("n", min=6, max=40)},)
+    library = ts.compile(model, (torch.randn(1, 4, 12, 10),), dynamic_shapes=dims)
+    for extent in (6, 7, 40):
+        x = torch.randn(1, 4, extent, 10)
+        torch.testing.assert_close(library(x), model(x))
+
+
 @settings(max_examples=15)
 @given(
     extent=st.integers(3, 2**38),
