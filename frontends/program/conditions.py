@@ -27,6 +27,7 @@ from tvm_sparse.frontends.program.asked_conditions import (
 )
 from tvm_sparse.frontends.program.decided_extents import environments_of, holds_at, sizes_in
 from tvm_sparse.frontends.program.extent_names import names_of_extents
+from tvm_sparse.frontends.program.noted_guards import noted_guards
 from tvm_sparse.frontends.program.scattered import fill_what_they_write
 
 _TRIED = 12
@@ -37,7 +38,8 @@ def conditions_of(program: torch.export.ExportedProgram) -> list[Condition]:
     """Return what the code of the model asked; of a program of somebody else, what PyTorch notes.
 
     What PyTorch notes, it asserts too when such a program runs: of operators, what they found of
-    several extents counts. What operators ask only when they run is behind it.
+    several extents counts. What operators ask only when they run is behind it. A saved program has
+    all of it as text.
     """
     found = program.graph_module.meta.get(CONDITIONS)
     if found is None:
@@ -47,6 +49,7 @@ def conditions_of(program: torch.export.ExportedProgram) -> list[Condition]:
         found = [c for c in dict.fromkeys(found) if c.place and c.symbols]
         several = itertools.chain.from_iterable(of_several_extents(environments))
         found += independent(several, found, ranges)
+        found += [] if guards else noted_guards(program)
     return [*found, *fill_what_they_write(program)]
 
 
@@ -164,7 +167,8 @@ def assert_conditions(
         spec = OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(node.name), None)
         program.graph_signature.output_specs.append(spec)
         shown = PythonPrinter().doprint(condition.expression.xreplace(names))
-        texts.append(f"{condition.place}: traced where {shown}; compile apart what is not")
+        where = f"{condition.place}: " if condition.place else ""
+        texts.append(f"{where}traced where {shown}; compile apart what is not")
     return texts
 
 
