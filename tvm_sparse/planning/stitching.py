@@ -35,9 +35,8 @@ class Zeroed:
     def whole(self) -> Tensor:
         """Return the weight, in bfloat16."""
         flags = np.unpackbits(self.places, count=self.shape.numel()).view(bool)
-        whole = self.values.new_zeros(self.shape)
-        whole[torch.from_numpy(flags).view(self.shape)] = self.values
-        return whole
+        kept = torch.from_numpy(flags).view(self.shape).to(self.values.device)
+        return self.values.new_zeros(self.shape).masked_scatter_(kept, self.values)
 
 
 class Stitched:

@@ -82,8 +82,9 @@ class Truth:
         own = copied(self.network, weights)
         methods = [self.candidates[c].method or KeepAll() for c in choice]
         method = LayerPruning(dict(zip(self.keys, methods, strict=True)))
-        compensation, pruner = Compensation(method, steps=STEPS, swaps=0), Pruner(own, method)
-        prune_beside(self.network, own, self.fitted, pruner, compensation, State(None, {}))
+        compensation = Compensation(method, steps=STEPS, swaps=0, single=True)
+        state, pruner = State(None, {}), Pruner(own, method)
+        prune_beside(self.network, own, self.fitted, pruner, compensation, state)
         return drop_of([outputs(own, b) for b in self.stitched.batches], self.stitched.wanted)
 
     def _corrected(self, stitched: float) -> float:

@@ -60,7 +60,7 @@ class Compensation:
     """How layers are pruned (see :func:`tvm_sparse.pruning.one_shot`).
 
     Unless ``swept``, masks are decided at once, by what each weight costs alone: faster, and good
-    enough to compare levels.
+    enough to compare levels. Weights that are ``single`` are fitted in float32, twice as fast.
     """
 
     method: Method
@@ -70,6 +70,7 @@ class Compensation:
     swaps: int = ROUNDS
     sparsities: Mapping[str, float] = field(default_factory=dict)
     swept: bool = True
+    single: bool = False
 
     def method_of(self, layer: PrunableLayer) -> Method:
         """Return the method with the sparsity of ``layer``."""
@@ -87,15 +88,17 @@ class Compensation:
         method = self.method_of(layer)
         view = View(layer, getattr(method, "order", "ihw"))
         goal = goal_of(view, statistics, self.damping, self.reference, again=not self.swept)
-        hessian, wanted, best = goal.hessian, goal.wanted, goal.best
         decision = _Decision(method, view, selection, given)
         if given is None and (method.columns is None or not self.swept):
             decision.propose(goal.saliency)
         if self.swept:
-            found, mask = sweep(best, goal.factor, decision.width, decision)
+            found, mask = sweep(goal.best, goal.factor, decision.width, decision)
         else:
-            found, mask = best, decision.whole(best)
-        found = refit(found, mask, hessian, wanted, self.steps)
+            found, mask = goal.best, decision.whole(goal.best)
+        if self.single:
+            goal = goal.single()
+        hessian, wanted, best = goal.hessian, goal.wanted, goal.best
+        found = refit(found.to(best), mask, hessian, wanted, self.steps)
         before, begin = mask, time.monotonic()
         exchange = view.exchange(method, mask.shape[-1]) if self.swaps else None
         if exchange is not None:
