@@ -39,7 +39,7 @@ def test_a_drop_is_that_of_one_shot_on_other_batches_than_it_read(made):
     method = LayerPruning({**layers, "4.weight": KeepAll()})
     one_shot(own, batches[:1], method, steps=8, swaps=0)  # 64 samples do
     wanted = drop_of([outputs(own, batches[-1])], [outputs(network, batches[-1])])
-    assert found.drop([2, 1, 0]) == pytest.approx(wanted, rel=1e-4) and wanted > 0
+    assert found.drop([2, 1, 0]) == pytest.approx(wanted, rel=3e-3) and wanted > 0  # in float32
     assert found.drop([0, 0, 0]) == 0
 
 
