@@ -23,6 +23,7 @@ from tvm_sparse.frontends.modules.untraced import meaning
 from tvm_sparse.frontends.program.agreement import agree, tensors_of
 from tvm_sparse.frontends.program.assertions import assert_tensors, asserted_last
 from tvm_sparse.frontends.program.autocast import left_out, with_casts
+from tvm_sparse.frontends.program.closed_numbers import fold_closed_numbers
 from tvm_sparse.frontends.program.complex_numbers import replace_complex
 from tvm_sparse.frontends.program.computed_weights import compute_weights
 from tvm_sparse.frontends.program.conditions import (
@@ -176,6 +177,7 @@ def _decomposed(
 
 def _rewrite(program: torch.export.ExportedProgram) -> None:
     """Write the operators of ``program``, which is ours, as the importer reads them right."""
+    fold_closed_numbers(program)
     widen_float8_weights(program)
     refuse_random(program)
     assert_tensors(program)
