@@ -148,10 +148,13 @@ LISTED = {
         8,
         "the assembler adds two stores and one load to the whole kernel, at 56 registers",
     ),
-    ("depthwise + pointwise", "bfloat16", "sm_80"): (
-        8,
-        "the assembler adds two stores and two loads to the whole kernel, at 168 registers",
-    ),
+    **{
+        ("depthwise + pointwise", "bfloat16", arch): (
+            8,
+            "the assembler adds two stores and two loads to the whole kernel, at 168 registers",
+        )
+        for arch in ("sm_80", "sm_89")
+    },
 }
 """Operator, dtype and architecture with local memory: most bytes of a thread, and why."""
 

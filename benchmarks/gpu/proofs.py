@@ -29,7 +29,7 @@ from tvm_sparse.schedules.cuda.resources import kernel_resources
 from tvm_sparse.selection.cuda import options
 from tvm_sparse.selection.cuda.chip import chip
 
-ARCHS = ("sm_80", "sm_90")
+ARCHS = ("sm_80", "sm_89", "sm_90", "sm_120")
 SIZE = 2048
 ROWS = (1, 8, 32, 64, 256, 4096)
 PATTERNS = ("balanced", "block 32x32", "block 64x64")

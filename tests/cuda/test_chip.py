@@ -38,7 +38,8 @@ def test_what_was_not_measured_takes_the_costs_of_what_was():
         ("cuda:sm_87", "A10", False),
         ("cuda:sm_89", "L4", False),
         ("cuda:sm_90", "H200", True),
-        ("cuda:sm_120", "H200", False),  # its costs, but nobody measured it
+        ("cuda:sm_100", "H200", False),  # its costs, but nobody measured it
+        ("cuda:sm_120", "RTX 5090", False),
         ("cuda:sm_80,sm_90", "A100", False),
         ("cuda:h100", "H100", False),
         ("cuda:rtx4090", "RTX 4090", False),

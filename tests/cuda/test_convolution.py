@@ -82,7 +82,7 @@ def test_our_own_kernels_run_without_the_library(dtype, log):
 
 
 @pytest.mark.grid
-@pytest.mark.parametrize("how", ["find", "room", "convolve"])
+@pytest.mark.parametrize("how", ["old", "start", "find", "room", "convolve"])
 def test_our_own_kernels_run_where_the_library_fails(how, log, monkeypatch):
     monkeypatch.setenv("FAKE_CUDNN", how)
     equal_to_eager(integers(Network().half()), sample((2, 3, 9, 9), torch.float16))

@@ -120,7 +120,7 @@ def test_our_own_kernels_run_without_the_library(log):
 
 
 @pytest.mark.grid
-@pytest.mark.parametrize("how", ["find", "multiply"])
+@pytest.mark.parametrize("how", ["old", "start", "find", "multiply"])
 def test_our_own_kernels_run_where_the_library_fails(how, log, monkeypatch):
     monkeypatch.setenv("FAKE_CUBLASLT", how)
     torch.manual_seed(0)

@@ -70,7 +70,7 @@ def test_attention_with_open_batch_and_length(dtype):
 
 
 @pytest.mark.grid
-@pytest.mark.parametrize("target", ["cuda:sm_80", "cuda:sm_80,sm_90", "cuda:sm_120"])
+@pytest.mark.parametrize("target", ["cuda:sm_80", "cuda:sm_89", "cuda:sm_80,sm_90", "cuda:sm_120"])
 def test_every_architecture_is_executed(target):
     model, x = nn.Sequential(nn.Linear(16, 8), nn.ReLU()).eval(), torch.randn(2, 16)
     emulation = emulate(ts.compile(model, (x,), target=target, config=FAST), x.numpy())

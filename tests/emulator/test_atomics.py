@@ -198,6 +198,16 @@ $next:
     assert not run(body, [np.zeros(5000, "u4")], 1).findings
 
 
+@pytest.mark.parametrize("look", LOOKS)
+def test_looking_often_is_no_waiting(look):
+    body = f"""
+  mov.u32 %r1, 0;
+$next:
+  {look}
+  add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 5000; @%p1 bra $next;"""
+    assert not run(body, [np.zeros(1, "u4")], THREADS).findings
+
+
 def test_accesses_are_counted_both_ways():
     (launch,) = run("red.global.add.u32 [%d0], 1;", [np.zeros(1, "u4")], 32).launches
     assert launch.load_bytes == launch.store_bytes == 128

@@ -36,9 +36,10 @@ GPUS = {
     "l4": "sm_89",
     "h100": "sm_90",
     "h200": "sm_90",
+    "rtx5090": "sm_120",
 }
 """GPUs whose data the cost model has (``selection/cuda/chips``), and their architectures. The last
-one of an architecture stands for it, and the last one at all for what is newer."""
+one of an architecture stands for it, and for what is newer up to the next one here."""
 
 LIMITS = ("max_threads_per_block", "max_shared_memory_per_block", "thread_warp_size")
 """Attributes of a CUDA target that schedules ask for."""

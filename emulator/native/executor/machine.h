@@ -73,7 +73,7 @@ struct Warp {
   Touched touched;
   const Inst* stands = nullptr;  // where it waits
   uint64_t stands_at = 0;        // address of the mbarrier, or kInMemory
-  uint64_t seen = 0;             // hash of what it saw last: spins.h
+  uint64_t seen = 0, own = 0;    // hashes of what it saw last, of its registers then: spins.h
   std::vector<char> local;
 
   template <class T>

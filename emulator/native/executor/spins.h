@@ -21,10 +21,23 @@ class Seen {
   uint64_t hash_ = 0;
 };
 
-// A warp that sees the same again, by the same instruction, lets others run.
+inline uint64_t HashOf(const std::vector<char>& bytes) {
+  uint64_t hash = bytes.size();
+  for (size_t at = 0; at + 8 <= bytes.size(); at += 8) {
+    uint64_t word;
+    std::memcpy(&word, bytes.data() + at, sizeof word);
+    hash = Mixed(hash, word);
+  }
+  return hash;
+}
+
+// A warp that sees the same again, by the same instruction and with the same registers, would do
+// so for ever: it lets others run.
 inline void Look(Warp& warp, const Inst& inst, const Seen& seen) {
   const uint64_t now = Mixed(seen.hash(), reinterpret_cast<uint64_t>(&inst));
-  if (warp.seen == now) {
+  const bool again = warp.seen == now;
+  const uint64_t own = again ? Mixed(HashOf(warp.registers), HashOf(warp.local)) : 0;
+  if (again && own == warp.own) {
     warp.state = Warp::kPolling;
     warp.stands = &inst;
     warp.stands_at = kInMemory;
@@ -32,6 +45,7 @@ inline void Look(Warp& warp, const Inst& inst, const Seen& seen) {
     ++warp.block->events;
   }
   warp.seen = now;
+  warp.own = own;
 }
 
 }  // namespace ptx
