@@ -116,6 +116,16 @@ def test_each_call_reads_what_the_inputs_hold_now(run, model):
     np.testing.assert_array_equal(found, wanted(model, inputs()))
 
 
+def test_neither_pytorch_nor_the_compiler_is_loaded(run):
+    modules, files = run(
+        "import sys; x = on_gpu(numpy.array(arrays[0], 'float32')); library.bind(x)(); library(x)\n"
+        "maps = Path('/proc/self/maps').read_text()\n"
+        "files = [name for name in ('libtorch', 'libtvm_compiler', 'nvrtc') if name in maps]\n"
+        "print(json.dumps([sorted({'torch', 'tvm', 'tvm_sparse'} & sys.modules.keys()), files]))"
+    )
+    assert modules == files == []
+
+
 @pytest.fixture(scope="module")
 def single(tmp_path_factory):
     """A layer whose call takes memory for its output alone, as much as that between two layers."""
