@@ -115,6 +115,7 @@ void AddProducts(Table* table);
 void AddCarries(Table* table);
 void AddLogic(Table* table);
 void AddFields(Table* table);
+void AddBits(Table* table);
 void AddCompare(Table* table);
 void AddFloats(Table* table);
 void AddFunctions(Table* table);

@@ -108,8 +108,11 @@ void AddFlow(Table* table) {
     d.inst.pipe = kControl;
   };
   t["setmaxnreg"] = DecodeRegisterCount;
-  t["prefetch"] = [](Decoder& d) {  // of a tensor map: changes no value
-    if (!d.Has("tensormap")) d.Unknown();
+  t["prefetch"] = [](Decoder& d) {  // changes no value, wherever it points to
+    if (!d.Has("tensormap")) {
+      d.Has("global");
+      if (!d.Has("L1") && !d.Has("L2")) d.Unknown();
+    }
     d.End();
     d.Operands(1);
     d.NextAddress(d.operand(0));

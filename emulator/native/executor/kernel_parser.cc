@@ -11,10 +11,10 @@ const Table& Instructions() {
   static const Table* table = [] {
     auto* made = new Table;
     for (auto add :
-         {AddArithmetic, AddProducts, AddLogic,       AddFields, AddCompare,   AddFloats,
-          AddConvert,    AddMemory,   AddAtomics,     AddAsync,  AddMbarriers, AddWarpgroups,
-          AddMoves,      AddWarp,     AddCollectives, AddMatrix, AddFragments, AddWmma,
-          AddFunctions,  AddCarries,  AddFlow}) {
+         {AddArithmetic, AddProducts,  AddLogic,   AddFields,      AddBits,   AddCompare,
+          AddFloats,     AddConvert,   AddMemory,  AddAtomics,     AddAsync,  AddMbarriers,
+          AddWarpgroups, AddMoves,     AddWarp,    AddCollectives, AddMatrix, AddFragments,
+          AddWmma,       AddFunctions, AddCarries, AddFlow}) {
       add(made);
     }
     return made;

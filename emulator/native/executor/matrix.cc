@@ -24,11 +24,13 @@ void Count(Warp& w, int columns) {
 // Products are exact; sums are rounded once, to fp32: ascending columns, fp64, then the old value.
 // (fp64 sums of up to 32 products differ from exact ones in the 53rd digit at most. The ISA leaves
 // order and rounding open.)
+template <class D>
 void Accumulate(Warp& w, const Inst& i, const float (*a)[32], const float (*b)[kFeatures],
                 int columns) {
-  const Place *d = i.args, *c = i.args + 4;
-  float old[4][kLanes];
-  for (int r = 0; r < 4; ++r) std::memcpy(old[r], w.At<float>(c[r]), sizeof old[r]);
+  constexpr int kHalves = sizeof(float) / sizeof(D), kRegisters = 4 / kHalves;
+  const Place *d = i.args, *c = i.args + kRegisters;
+  D old[kRegisters][kHalves * kLanes];
+  for (int r = 0; r < kRegisters; ++r) std::memcpy(old[r], w.At<D>(c[r]), sizeof old[r]);
   for (int row = 0; row < kRows; ++row) {
     double sums[kFeatures] = {};
     for (int k = 0; k < columns; ++k) {
@@ -36,8 +38,13 @@ void Accumulate(Warp& w, const Inst& i, const float (*a)[32], const float (*b)[k
       for (int n = 0; n < kFeatures; ++n) sums[n] += left * static_cast<double>(b[k][n]);
     }
     for (int n = 0; n < kFeatures; ++n) {
-      const int lane = row % 8 * 4 + n / 2, r = row / 8 * 2 + n % 2;
-      w.At<float>(d[r])[lane] = static_cast<float>(AddToOdd(sums[n], old[r][lane]));
+      const int lane = row % 8 * 4 + n / 2, element = row / 8 * 2 + n % 2;
+      const int r = element / kHalves, at = lane * kHalves + element % kHalves;
+      if constexpr (kHalves == 1) {
+        w.At<D>(d[r])[at] = static_cast<D>(AddToOdd(sums[n], old[r][at]));
+      } else {
+        w.At<D>(d[r])[at] = D::Of(AddToOdd(sums[n], old[r][at].Value()));
+      }
     }
   }
   Count(w, columns);
@@ -55,21 +62,39 @@ void LoadRight(const Warp& w, const Place* places, int registers, float (*b)[kFe
   }
 }
 
-// Arguments: d, c, a, b (4 + 4 + 4 + 2 registers).
-template <Read kRead>
+// Arguments: d, c (4 registers each, 2 of halves), a (two for each of b), b; detail: those of b.
+template <Read kRead, class D>
 void Multiply(Warp& w, const Inst& i, Mask mask) {
   ExpectWhole(w, i, mask);
+  const Place* registers = i.args + 2 * sizeof(D);
+  const int groups = i.detail;
   float a[kRows][32], b[32][kFeatures];
-  for (int r = 0; r < 4; ++r) {
-    const uint32_t* lanes = w.At<uint32_t>(i.args[8 + r]);
+  for (int r = 0; r < 2 * groups; ++r) {
+    const uint32_t* lanes = w.At<uint32_t>(registers[r]);
     for (int lane = 0; lane < kLanes; ++lane) {
       for (int k = 0; k < 2; ++k) {
         a[lane / 4 + 8 * (r % 2)][lane % 4 * 2 + k + 8 * (r / 2)] = Element<kRead>(lanes, lane, k);
       }
     }
   }
-  LoadRight<kRead>(w, i.args + 12, 2, b);
-  Accumulate(w, i, a, b, 16);
+  LoadRight<kRead>(w, registers + 2 * groups, groups, b);
+  Accumulate<D>(w, i, a, b, 8 * groups);
+}
+
+// Registers hold a number of fp32, of which tf32 has the upper 19 bits; arguments are as above.
+void MultiplyWords(Warp& w, const Inst& i, Mask mask) {
+  ExpectWhole(w, i, mask);
+  const int groups = i.detail;
+  float a[kRows][32], b[32][kFeatures];
+  const auto value = [&](int place, int lane) {
+    return BitCast<float>(w.At<uint32_t>(i.args[8 + place])[lane] & 0xffffe000u);
+  };
+  for (int lane = 0; lane < kLanes; ++lane) {
+    for (int r = 0; r < 2 * groups; ++r)
+      a[lane / 4 + 8 * (r % 2)][lane % 4 + 4 * (r / 2)] = value(r, lane);
+    for (int r = 0; r < groups; ++r) b[lane % 4 + 4 * r][lane / 4] = value(2 * groups + r, lane);
+  }
+  Accumulate<float>(w, i, a, b, 4 * groups);
 }
 
 // Two of four columns of A are stored; two bits of metadata for each say which.
@@ -97,7 +122,7 @@ void MultiplySparse(Warp& w, const Inst& i, Mask mask) {
     }
   }
   LoadRight<kRead>(w, i.args + 12, 4, b);
-  Accumulate(w, i, a, b, 32);
+  Accumulate<float>(w, i, a, b, 32);
 }
 
 // Registers hold four neighbouring columns, lane 4 n + i those from 4 i on, of 16 for each register
@@ -151,34 +176,56 @@ void DecodeMultiplyBytes(Decoder& d) {
   d.inst.pipe = kTensor;
 }
 
-void DecodeMultiplyFloats(Decoder& d) {
-  const bool ordered = d.Has("sp::ordered_metadata"), sparse = ordered || d.Has("sp");
-  if (!d.Has(sparse ? "m16n8k32" : "m16n8k16")) d.Unknown();
+void DecodeMultiplySparse(Decoder& d) {
+  d.inst.offset = d.Has("sp::ordered_metadata");
+  if (!d.inst.offset && !d.Has("sp")) d.Unknown();
+  if (!d.Has("m16n8k32")) d.Unknown();
   const Type sum = d.TakeType(), left = d.TakeType(), right = d.TakeType(), before = d.TakeType();
   d.End();
   if (sum != Type::kF32 || before != Type::kF32 || left != right) d.Unknown();
   if (left != Type::kF16 && left != Type::kBF16) d.Unknown();
-  const bool half = left == Type::kF16;
-  d.Operands(sparse ? 6 : 4);
+  d.Operands(6);
   d.Vector(0, 4, Type::kF32, true);
   d.Vector(3, 4, Type::kF32, false);
   d.Vector(1, 4, Type::kB32, false);
-  d.Vector(2, sparse ? 4 : 2, Type::kB32, false);
-  if (sparse) {
-    d.Push(d.Source(4, Type::kB32));
-    d.inst.detail = static_cast<int>(d.Immediate(5));
-    if (d.inst.detail > 1) d.Unknown();
-    d.inst.offset = ordered;
-    d.inst.run = half ? MultiplySparse<ReadHalf> : MultiplySparse<BfloatValue>;
-  } else {
-    d.inst.run = half ? Multiply<ReadHalf> : Multiply<BfloatValue>;
-  }
+  d.Vector(2, 4, Type::kB32, false);
+  d.Push(d.Source(4, Type::kB32));
+  d.inst.detail = static_cast<int>(d.Immediate(5));
+  if (d.inst.detail > 1) d.Unknown();
+  d.inst.run = left == Type::kF16 ? MultiplySparse<ReadHalf> : MultiplySparse<BfloatValue>;
+  d.inst.pipe = kTensor;
+}
+
+void DecodeMultiplyFloats(Decoder& d) {
+  const bool whole = d.Has("m16n8k16"), half = !whole && d.Has("m16n8k8");
+  if (!whole && !half && !d.Has("m16n8k4")) d.Unknown();
+  const Type sum = d.TakeType();
+  const bool words = d.Has("tf32") && d.Has("tf32");
+  const Type left = words ? Type::kF32 : d.TakeType(), right = words ? left : d.TakeType();
+  const Type before = d.TakeType();
+  d.End();
+  const bool narrow = sum == Type::kF16 && left == Type::kF16;
+  if (sum != before || left != right || (sum != Type::kF32 && !narrow)) d.Unknown();
+  if (!words && left != Type::kF16 && left != Type::kBF16) d.Unknown();
+  if (words ? whole : !whole && !half) d.Unknown();
+  const size_t sums = narrow ? 2 : 4, of_right = (words ? half : whole) ? 2 : 1;
+  d.Operands(4);
+  d.Vector(0, sums, Type::kB32, true);
+  d.Vector(3, sums, Type::kB32, false);
+  d.Vector(1, 2 * of_right, Type::kB32, false);
+  d.Vector(2, of_right, Type::kB32, false);
+  d.inst.detail = static_cast<int>(of_right);
+  if (words) d.inst.run = MultiplyWords;
+  else if (narrow) d.inst.run = Multiply<ReadHalf, Half>;
+  else d.inst.run = left == Type::kF16 ? Multiply<ReadHalf, float> : Multiply<BfloatValue, float>;
   d.inst.pipe = kTensor;
 }
 
 void DecodeMultiply(Decoder& d) {
   if (!d.Has("sync") || !d.Has("aligned") || !d.Has("row") || !d.Has("col")) d.Unknown();
-  d.OfFloats() ? DecodeMultiplyFloats(d) : DecodeMultiplyBytes(d);
+  if (!d.OfFloats()) return DecodeMultiplyBytes(d);
+  const Decode decode = d.operands() == 6 ? DecodeMultiplySparse : DecodeMultiplyFloats;
+  decode(d);
 }
 
 }  // namespace
