@@ -32,7 +32,9 @@ def _argsort(x: Tensor, *args: Any, **kwargs: Any) -> Any:
 
 
 @rule(aten.topk.default)
-def _topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+def _topk(x: Tensor, k: Any, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+    if isinstance(k, torch.SymInt):  # as many as follow from an open extent
+        return tuple(part.narrow(dim, 0, k) for part in aten.sort.default(x, dim, largest))
     if x.dim() == 0:
         return x.clone(), torch.zeros_like(x, dtype=torch.int64)
     if k == 0:

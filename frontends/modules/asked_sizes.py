@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -114,19 +115,34 @@ def _leasts(
 def _proven(
     module: nn.Module, program: Any, call: Call, axes: list[dict[int, Any]], dims: Mapping[Any, Any]
 ) -> dict[Any, int]:
-    """Return the least size of each symbol that PyTorch proves; one where the model runs below."""
-    leaves, tree = pytree.tree_flatten(call)
+    """Return the least size of each symbol with which the model runs; one, where that is small.
+
+    It is searched by halves below the one that PyTorch proves: this has two where one will do.
+    """
     found = dict.fromkeys(dims, 1)
     for symbol, dim in dims.items():
-        low, name = int(program.range_constraints[symbol].lower), dim.__name__
-        if low > _RAISED[-1]:
-            below = [
-                _resized(x, {axis: low - 1 for axis, one in own.items() if one.__name__ == name})
-                for x, own in zip(leaves, axes, strict=True)
-            ]
-            args, named = tree.unflatten(below)
-            found[symbol] = low if failure_of(module, (args, named)) else 1
+        fails = functools.partial(_fails, module, call, axes, dim)
+        low, high = 0, int(program.range_constraints[symbol].lower)
+        if high <= _RAISED[-1]:
+            continue
+        if fails(high - 1):
+            low = high - 1
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if fails(middle) else (low, middle)
+        found[symbol] = high
     return found
+
+
+def _fails(module: nn.Module, call: Call, axes: list[dict[int, Any]], dim: Any, size: int) -> bool:
+    """Whether the model does not run with the axes that are ``dim`` at ``size``."""
+    leaves, tree = pytree.tree_flatten(call)
+    resized = [
+        _resized(x, {axis: size for axis, one in own.items() if one.__name__ == dim.__name__})
+        for x, own in zip(leaves, axes, strict=True)
+    ]
+    args, named = tree.unflatten(resized)
+    return failure_of(module, (args, named)) is not None
 
 
 def _refuse_raised(module: nn.Module, dims: Mapping[Any, Any], least: Mapping[Any, int]) -> None:

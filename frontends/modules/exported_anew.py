@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -21,7 +22,7 @@ from tvm_sparse.frontends.modules.needed_conditions import (
     refuse_numbers,
 )
 from tvm_sparse.frontends.modules.open_axes import Call, inputs_of, open_axes
-from tvm_sparse.frontends.modules.other_examples import answering_otherwise, examples_of
+from tvm_sparse.frontends.modules.other_examples import answering_otherwise, examples_of, unequal
 from tvm_sparse.frontends.modules.traced import followed, traced
 from tvm_sparse.frontends.modules.untraced import not_traced, suggests_multiples
 from tvm_sparse.frontends.program.asked_conditions import AskedConditions, Condition
@@ -34,6 +35,9 @@ Exported = tuple[torch.export.ExportedProgram, list[Condition]]
 
 _ANSWERED = 2
 """So many conditions that matter are tried with examples of the other answer."""
+
+_STEPS = 4
+"""So many examples are tried one after the other, each without the equalities of the last one."""
 
 
 def exported_anew(module: nn.Module, call: Call, shapes: Any, error: Exception) -> Exported:
@@ -100,8 +104,8 @@ def answered_otherwise(module: nn.Module, call: Call, shapes: Any, exported: Exp
     program, conditions = exported
     if not conditions:
         return exported
-    found = [exported]
-    for example in _otherwise(module, call, exported):
+    found, otherwise = [exported], _otherwise(module, call, exported)
+    for example in itertools.chain(_unequal(module, call, found), otherwise):
         try:
             program, asked = traced(module, example, shapes)
         except Exception:  # of PyTorch: what it does not take is not taken
@@ -133,9 +137,25 @@ def _examples(
     module: nn.Module, call: Call, shapes: Any, found: Sequence[Exported]
 ) -> Iterator[Call]:
     """Yield examples of other sizes, at last those that answer otherwise what ``found`` asks."""
-    yield from examples_of(module, call, shapes)
+    beside = examples_of(module, call, shapes)
+    yield next(beside)
+    yield from _unequal(module, call, found)
+    yield from beside
     for first in found[:1]:
         yield from _otherwise(module, call, first)
+
+
+def _unequal(module: nn.Module, call: Call, found: Sequence[Exported]) -> Iterator[Call]:
+    """Yield examples with which no equality holds that the last of ``found`` asks.
+
+    What is asked of smaller planes depends on how larger ones were rounded, so each is a step.
+    """
+    for _ in range(_STEPS if found else 0):
+        known = len(found)
+        program, conditions = found[-1]
+        yield from unequal(module, program, call, conditions)
+        if len(found) == known:
+            break
 
 
 def _otherwise(module: nn.Module, call: Call, exported: Exported) -> Iterator[Call]:

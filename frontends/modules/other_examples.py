@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+import sympy
 import torch
 from torch import nn
 from torch.export import Dim
@@ -18,7 +19,7 @@ from tvm_sparse.frontends.modules.open_axes import Call, changed_call, inputs_of
 from tvm_sparse.frontends.modules.untraced import failure_of
 from tvm_sparse.frontends.program.asked_conditions import Condition
 from tvm_sparse.frontends.program.conditions import failing, least_and_larger
-from tvm_sparse.frontends.program.decided_extents import size_of
+from tvm_sparse.frontends.program.decided_extents import holds_at, size_of
 from tvm_sparse.frontends.program.ones import traced_at
 
 _LEAST = 3
@@ -26,6 +27,9 @@ _LEAST = 3
 
 _TRIED = 2
 """Examples with which a condition does not hold that are tried."""
+
+_NEAR = 256
+"""Sizes on each side of the example that are asked whether equalities hold with them."""
 
 _RUN = 12
 """So many of the least sizes, and of those larger than the example, is the model run at to find
@@ -95,6 +99,47 @@ def answering_otherwise(
     tried = (example | row for row in least_and_larger(others, example, _RUN))
     calls = (changed_call(program, call, functools.partial(_at, sizes=sizes)) for sizes in tried)
     yield from itertools.islice((c for c in calls if failure_of(module, c) is None), _TRIED)
+
+
+def unequal(
+    module: nn.Module,
+    program: torch.export.ExportedProgram,
+    call: Call,
+    conditions: Sequence[Condition],
+) -> Iterator[Call]:
+    """Yield a call like ``call`` with which no equality holds among ``conditions``, or fewer do.
+
+    A model that pads height and width to whole blocks asks of each axis, at each depth: an example
+    that is odd in one place leaves the equalities of the others. Each extent is the nearest to its
+    own in ``call``. What is yielded runs; for the arguments see :func:`answering_otherwise`.
+    """
+    example = traced_at(program)
+    wanted = [_without_equality(c) for c in conditions]
+    sizes = dict(example)
+    for symbol in example:
+        own = [w for w in wanted if w is not None and w.free_symbols == {symbol}]
+        if own and symbol in program.range_constraints:
+            near = _near(program.range_constraints[symbol], example[symbol])
+            held = [sum(holds_at(w, {symbol: size}) for w in own) for size in near]
+            sizes[symbol] = near[held.index(max(held))]
+    if sizes != example and _elements(program, sizes) <= MOST:
+        found = changed_call(program, call, functools.partial(_at, sizes=sizes))
+        if failure_of(module, found) is None:
+            yield found
+
+
+def _near(limits: Any, size: int) -> list[int]:
+    """Return sizes within ``limits``, those next to ``size`` first."""
+    low, high = max(_LEAST, int(limits.lower), size - _NEAR), min(limits.upper, size + _NEAR)
+    return [size, *sorted(range(low, int(high) + 1), key=lambda other: abs(other - size))]
+
+
+def _without_equality(condition: Condition) -> Any:
+    """Return what says that two extents differ where ``condition`` says they do, or do not."""
+    found = condition.expression
+    if isinstance(found, sympy.Eq):
+        return sympy.Ne(*found.args)
+    return found if isinstance(found, sympy.Ne) else None
 
 
 def _elements(program: torch.export.ExportedProgram, sizes: Mapping[Any, int]) -> int:

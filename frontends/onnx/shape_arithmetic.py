@@ -95,7 +95,8 @@ def _reduce(function: Callable[..., Any]) -> Callable[..., Any]:
         if not places and node.attributes.get("noop_with_empty_axes", 0):
             return x
         keep = bool(node.attributes.get("keepdims", 1))
-        return function(x, axis=places or None, keepdims=keep).astype(x.dtype)
+        found = function(x, axis=places or None, keepdims=keep)
+        return np.asarray(found, x.dtype)  # an extent alone is no array
 
     return reduced
 

@@ -16,6 +16,7 @@ from tvm_sparse.frontends.program import (  # noqa: F401 (they enter their forms
     open_pools,
     open_products,
     open_resizes,
+    open_windows,
 )
 from tvm_sparse.frontends.program.open_table import FORMS, is_open, rewrites
 

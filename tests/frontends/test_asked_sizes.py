@@ -282,6 +282,26 @@ def test_an_example_of_even_frames_opens_odd_ones(rows):
         torch.testing.assert_close(library(x), squeezed(x))
 
 
+def pyramid(x):
+    """Sums of a plane and its means over ever larger parts, of which there may be one."""
+    parts = [F.avg_pool2d(x, size) for size in (4, 16)]
+    sizes = x.shape[-2:]
+    return x + sum(
+        F.interpolate(F.adaptive_avg_pool2d(p, 3), sizes, mode="bilinear") for p in parts
+    )
+
+
+def test_a_range_begins_at_a_single_window():
+    """PyTorch proves the model for two windows or more, and one will do."""
+    model, shapes = Apply(pyramid), ({2: Dim("h"), 3: Dim("w")},)
+    library = ts.compile(model, (torch.rand(1, 3, 48, 64),), dynamic_shapes=shapes, config=CONFIG)
+    for height, width in [(16, 16), (16, 40), (33, 31), (64, 80)]:
+        x = torch.rand(1, 3, height, width)
+        torch.testing.assert_close(library(x), model(x))
+    with pytest.raises(TensorError, match="h = at least 16"):
+        library(torch.rand(1, 3, 15, 16))
+
+
 def doubled_from_six(x):
     return (x * 2 if x.shape[0] > 5 else x)[: x.shape[0] // 2 + 1]
 

@@ -187,3 +187,33 @@ def test_windows_side_by_side_of_open_planes(channels):
     for shape in [(2, 3, 4, 5), (2, 3, 17, 31), (2, 3, 40, 22)]:
         x = torch.randn(shape)
         torch.testing.assert_close(library(x), model(x), rtol=1e-5, atol=1e-5)
+
+
+APART = {
+    "taken apart": lambda x: F.unfold(x, (2, 3), stride=(2, 3)),
+    "joined": lambda x: F.fold(F.unfold(x, 2, stride=2) * 2, x.shape[2:], 2, stride=2),
+    "flat": lambda x: F.fold(F.unfold(x, (3, 2), stride=(3, 2)), x.shape[2:], (3, 2), 1, 0, (3, 2)),
+    "overlapping": lambda x: F.fold(F.unfold(x, 3, padding=1), x.shape[2:], 3, padding=1),
+}
+
+
+@pytest.mark.parametrize("name", APART)
+def test_windows_are_taken_apart_and_joined(name):
+    """What is behind the last whole window is in none, and zero where windows are joined."""
+    model, shapes = Apply(APART[name]), ({2: Dim("h"), 3: Dim("w")},)
+    library = ts.compile(model, (planes(12),), dynamic_shapes=shapes, config=CONFIG)
+    for height, width in [(3, 3), (8, 12), (9, 13), (6, 7), (31, 40)]:
+        x = torch.randint(-3, 4, (2, 3, height, width)).float()
+        same(library(x), model(x))
+
+
+def test_windows_begin_where_one_fits():
+    """A plane that is halved before: the least one is none of the smallest."""
+    model = Apply(lambda x: F.unfold(F.avg_pool2d(x, 4), 2, stride=2))
+    shapes = ({2: Dim("h"), 3: Dim("w")},)
+    library = ts.compile(model, (torch.rand(1, 3, 32, 24),), dynamic_shapes=shapes, config=CONFIG)
+    for height, width in [(8, 8), (9, 15), (16, 8), (35, 50)]:
+        x = torch.rand(1, 3, height, width)
+        torch.testing.assert_close(library(x), model(x))
+    with pytest.raises(TensorError, match="h = at least 8"):
+        library(torch.rand(1, 3, 7, 8))

@@ -168,7 +168,7 @@ def _largest(
 ) -> tuple[Tensor, Tensor]:
     """Equal elements keep their order, as a stable sort does."""
     values, indices = torch.sort(x, dim=axis, descending=bool(largest), stable=True)
-    count = int(k.reshape(()))
+    count = k.reshape(()).item()  # perhaps an extent
     return values.narrow(axis, 0, count), indices.narrow(axis, 0, count)
 
 
