@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -25,7 +25,7 @@ from tvm_sparse.frontends.modules.needed_conditions import (
     needed,
     refuse_numbers,
 )
-from tvm_sparse.frontends.modules.open_axes import Call
+from tvm_sparse.frontends.modules.open_axes import Call, open_axes
 from tvm_sparse.frontends.modules.plain_module import plain_module
 from tvm_sparse.frontends.modules.traced import traced
 from tvm_sparse.frontends.modules.widened import widened
@@ -36,8 +36,6 @@ from tvm_sparse.frontends.program.open_forms import OpenForms
 from tvm_sparse.frontends.program.tensor_places import TensorPlaces
 from tvm_sparse.frontends.program.told_ranges import told_begins
 from tvm_sparse.frontends.quiet import quiet
-from tvm_sparse.frontends.structure import structure_of
-from tvm_sparse_runtime.structure import leaves
 
 
 def from_module(
@@ -86,7 +84,7 @@ def from_module(
     copy = inference_copy(module)
     with quiet(), torch.no_grad(), surrounding():
         program = exported(copy, (args, named), dynamic_shapes)
-    model = from_exported(program, names_of(program, dynamic_shapes))
+    model = from_exported(program, names_of(copy, (args, named), dynamic_shapes))
     begins = told_begins(model, _least(dynamic_shapes))
     return replace(model, ranges=(*model.ranges, *begins))
 
@@ -140,25 +138,23 @@ def _least(shapes: Any) -> dict[str, int]:
     return {dim.__name__: max(1, dim.min) for dim in dims}
 
 
-def names_of(program: torch.export.ExportedProgram, shapes: Any) -> list[dict[int, str]] | None:
-    """Return the names that ``shapes`` gives to extents of each input, by their axes.
+def names_of(module: nn.Module, call: Call, shapes: Any) -> list[dict[int, str]] | None:
+    """Return the names that ``shapes`` gives to extents of each tensor of ``call``, by axes.
 
-    Names are known for inputs that are arguments of their own.
+    For the arguments see :func:`.open_axes`; None where there are no names.
     """
-    structure = structure_of(program)
-    given = shapes if isinstance(shapes, Mapping) else dict(enumerate(shapes or ()))
-    named: dict[int, dict[int, str]] = {}
-    for position, (argument, place) in enumerate(structure.arguments):
-        axes = given.get(argument, given.get(position))
-        if isinstance(place, int) and isinstance(axes, Mapping | Sequence):
-            pairs = axes.items() if isinstance(axes, Mapping) else enumerate(axes)
-            dims = {a: getattr(d, "root", d) for a, d in pairs if isinstance(d, Dim)}
-            names = {a: getattr(d, "__name__", "") for a, d in dims.items()}
-            named[place] = {axis: name for axis, name in names.items() if name.isidentifier()}
-    if not any(named.values()):
-        return None
-    places = [leaf for _, tree in structure.arguments for leaf in leaves(tree)]
-    return [named.get(place, {}) for place in places if isinstance(place, int)]
+    call = told_apart(module, call)
+    opened = zip(pytree.tree_leaves(call), open_axes(module, call, shapes), strict=True)
+    found = [dict(_names(axes)) for leaf, axes in opened if isinstance(leaf, torch.Tensor)]
+    return found if any(found) else None
+
+
+def _names(axes: Mapping[int, Any]) -> Iterator[tuple[int, str]]:
+    """Yield the name of the dimension of each axis, or of the one that it is a multiple of."""
+    for axis, dim in axes.items():
+        name = getattr(getattr(dim, "root", dim), "__name__", "")
+        if isinstance(dim, Dim) and name.isidentifier():
+            yield axis, name
 
 
 def _with_dynamic_batch(

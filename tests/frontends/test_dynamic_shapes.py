@@ -66,3 +66,22 @@ def test_a_constant_has_no_open_extent():
 )
 def test_arguments_that_are_left_out_may_be_mentioned(shapes):
     assert ts.load(Scaled(), (X,), dynamic_shapes=shapes).inputs[0].shape == ("rows", 64)
+
+
+class Joined(nn.Module):
+    def forward(self, x, *parts, more):
+        return torch.cat([x, *parts, *more["of"]], 1)
+
+
+def test_extents_of_tensors_in_containers_keep_their_names():
+    """Those of a star argument, of a list and of a mapping, too."""
+    batch, rows, steps = Dim("batch", max=9), Dim("rows", max=8), 2 * Dim("steps", max=8)
+    shapes = {
+        "x": {0: batch},
+        "parts": ({0: batch, 1: rows}, {0: batch, 1: rows}),
+        "more": {"of": [{0: batch, 1: steps}]},
+    }
+    args = torch.rand(2, 3, 4), torch.rand(2, 5, 4), torch.rand(2, 5, 4)
+    more = {"more": {"of": [torch.rand(2, 6, 4)]}}
+    model = ts.load(Joined(), args, more, dynamic_shapes=shapes)
+    assert set(model.bounds) == {"batch", "rows", "steps"}

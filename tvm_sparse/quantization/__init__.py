@@ -125,7 +125,7 @@ def quantize(
         if dynamic:
             quantize_rows(result, ignore)
         program = exported(result, calls[0], dynamic_shapes)
-        program.graph_module.meta[OPEN_EXTENTS] = names_of(program, dynamic_shapes)
+        program.graph_module.meta[OPEN_EXTENTS] = names_of(whole, calls[0], dynamic_shapes)
         program.graph_module.meta[CONDITIONS] = asked
         keep_left_float(program, left, tolerance)
         return program
