@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
+from torch.export.graph_signature import InputKind
 from torch.utils import _pytree as pytree
 
 from tvm_sparse.errors import UnsupportedError
@@ -136,7 +137,8 @@ def _inputs(program: torch.export.ExportedProgram) -> Iterator[tuple[str, Any]]:
     ``def forward(self, *x)`` is told of as ``L['x'][0]`` or ``L['x_0']``, and all inputs as
     ``L['flat_args'][0]``.
     """
-    given = set(program.graph_signature.user_inputs)
+    specs = program.graph_signature.input_specs
+    given = {spec.arg.name for spec in specs if spec.kind is InputKind.USER_INPUT}
     nodes = program.graph.find_nodes(op="placeholder")
     values = [node.meta.get("val") for node in nodes if node.name in given]
     assert program.call_spec.in_spec is not None
