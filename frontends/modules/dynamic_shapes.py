@@ -16,7 +16,7 @@ WHERE = "dynamic_shapes"
 
 
 def checked(shapes: Any, module: nn.Module, named: Mapping[str, Any]) -> Any:
-    """Return ``shapes`` for the arguments ``named`` of ``module``.
+    """Return ``shapes`` for the arguments ``named`` of ``module``, axes counted from the first.
 
     An argument that the examples leave out may be mentioned, with nothing open.
 
@@ -45,7 +45,20 @@ def checked(shapes: Any, module: nn.Module, named: Mapping[str, Any]) -> Any:
         return shapes  # what torch.export has besides: a collection of shapes by tensor
     for name, (axes, value) in pairs.items():
         _check(name, axes, value)
-    return shapes
+    counted = {name: _counted(axes, value) for name, (axes, value) in pairs.items()}
+    return counted if isinstance(shapes, Mapping) else tuple(counted.values())
+
+
+def _counted(axes: Any, value: Any) -> Any:
+    """Return what is said of one argument without negative axes, which PyTorch does not know."""
+    if isinstance(value, torch.Tensor):
+        found = isinstance(axes, Mapping)
+        return {axis % value.dim(): dim for axis, dim in axes.items()} if found else axes
+    if isinstance(value, Mapping) and isinstance(axes, Mapping):
+        return {key: _counted(axes[key], held) for key, held in value.items()}
+    if isinstance(value, tuple | list) and isinstance(axes, tuple | list):
+        return type(axes)(map(_counted, axes, value))
+    return axes
 
 
 def _check(name: str, axes: Any, value: Any) -> None:

@@ -78,10 +78,15 @@ def test_extents_of_tensors_in_containers_keep_their_names():
     batch, rows, steps = Dim("batch", max=9), Dim("rows", max=8), 2 * Dim("steps", max=8)
     shapes = {
         "x": {0: batch},
-        "parts": ({0: batch, 1: rows}, {0: batch, 1: rows}),
+        "parts": ({0: batch, -2: rows}, {-3: batch, 1: rows}),
         "more": {"of": [{0: batch, 1: steps}]},
     }
     args = torch.rand(2, 3, 4), torch.rand(2, 5, 4), torch.rand(2, 5, 4)
     more = {"more": {"of": [torch.rand(2, 6, 4)]}}
     model = ts.load(Joined(), args, more, dynamic_shapes=shapes)
     assert set(model.bounds) == {"batch", "rows", "steps"}
+
+
+def test_axes_that_are_counted_from_the_last_one():
+    found = ts.load(Scaled(), (X,), dynamic_shapes=({-2: Dim("n", min=1), -1: Dim("m", min=1)},))
+    assert found.bounds == {"n": (1, None), "m": (1, None)}
