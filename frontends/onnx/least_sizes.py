@@ -16,8 +16,9 @@ from tvm_sparse.frontends.program.ones import Shapes
 
 _log = logging.getLogger(__name__)
 
-_TRIED = 16
-"""So many sizes below a range are tried at most."""
+_TRIED = 32
+"""So many sizes below a range are tried at most: guards ask for two rows where strides of 32 leave
+one."""
 
 
 def lowered(

@@ -38,3 +38,15 @@ def test_the_least_size_is_found(name):
     inputs = [Input("x", torch.float32, (2, "h", "w"))]
     found = lowered(network, inputs, program, (symbols, SIZES), (ranges, wanted))
     assert found == {symbols["h"]: (least[0], None), symbols["w"]: (least[1], 30)}
+
+
+def test_the_least_size_is_found_where_strides_leave_one_row():
+    network = Apply(lambda x: F.interpolate(F.avg_pool2d(x[:, None], (32, 1)), x.shape[1:]))
+    x = torch.rand(2, 70, 4)
+    program = export(network, (x,), dynamic_shapes=({1: Dim.AUTO},))
+    (node,) = program.graph.find_nodes(op="placeholder")
+    symbol = node.meta["val"].shape[1].node.expr
+    limits = {symbol: (64, None)}, {symbol: (1, None)}
+    inputs = [Input("x", torch.float32, (2, "h", 4))]
+    found = lowered(network, inputs, program, ({"h": symbol}, {"h": 70}), limits)
+    assert found == {symbol: (32, None)}
