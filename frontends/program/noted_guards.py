@@ -19,7 +19,9 @@ from torch.export.graph_signature import InputKind
 from torch.utils import _pytree as pytree
 
 from tvm_sparse.errors import UnsupportedError
+from tvm_sparse.frontends.alone import ALONE
 from tvm_sparse.frontends.program.asked_conditions import Condition
+from tvm_sparse.frontends.program.whole_quotients import WholeQuotients
 
 _MOST_BITS, _LARGEST_POWER = 64, 16
 
@@ -83,7 +85,8 @@ def noted_guards(program: torch.export.ExportedProgram) -> list[Condition]:
         One has no form here.
     """
     inputs = dict(_inputs(program))
-    found = (_condition(text, inputs) for text in getattr(program, "_guards_code", ()))
+    with ALONE, WholeQuotients():
+        found = [_condition(text, inputs) for text in getattr(program, "_guards_code", ())]
     return [condition for condition in dict.fromkeys(found) if condition is not None]
 
 

@@ -92,6 +92,14 @@ def test_a_saved_program_is_refused_where_its_conditions_do_not_hold():
         call(13)
 
 
+def test_what_is_rounded_in_them_is_checked_in_whole_numbers():
+    library = ts.compile(saved(lambda n, m: math.trunc(n * 1.5) * math.trunc(m * 0.5) > 50))
+    tensors = torch.ones(12, 3), torch.ones(3)
+    library(*tensors, flag=True, scale={"by": [torch.ones(7)]})
+    with pytest.raises(SparseRuntimeError, match="traced where"):
+        library(*tensors, flag=True, scale={"by": [torch.ones(5)]})
+
+
 @pytest.mark.parametrize(
     "text",
     [
