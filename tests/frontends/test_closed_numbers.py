@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import io
-
 import torch
 from torch import nn
 from torch.export import Dim
 
 import tvm_sparse as ts
+from tests.frontends.reloaded import reloaded
 
 
 class Closed(nn.Module):
@@ -28,9 +27,6 @@ def test_extents_that_are_known_are_numbers():
     torch.manual_seed(0)
     model, x = Closed(), torch.randn(3, 12, 4)
     program = torch.export.export(model, (x,), dynamic_shapes=({0: Dim.AUTO, 1: Dim.AUTO},))
-    file = io.BytesIO()
-    torch.export.save(program, file)
-    file.seek(0)
-    library = ts.compile(torch.export.load(file))
+    library = ts.compile(reloaded(program))
     for found, wanted in zip(library(x[:2]), model(x[:2]), strict=True):
         torch.testing.assert_close(found, wanted)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 import math
 
@@ -12,6 +11,7 @@ from torch import nn
 from torch.export import Dim
 
 import tvm_sparse as ts
+from tests.frontends.reloaded import reloaded
 from tvm_sparse.errors import UnsupportedError
 from tvm_sparse.frontends.program.decided_extents import holds_at
 from tvm_sparse.frontends.program.noted_guards import noted_guards
@@ -56,10 +56,7 @@ def saved(told, *, strict=False):
         "scale": {"by": [{0: Dim.AUTO}]},
     }
     program = torch.export.export(Asking(told), args, kwargs, dynamic_shapes=shapes, strict=strict)
-    file = io.BytesIO()
-    torch.export.save(program, file)
-    file.seek(0)
-    return torch.export.load(file)
+    return reloaded(program)
 
 
 CASES = [(name, strict) for name in TOLD for strict in (False, True)][

@@ -1,6 +1,5 @@
 // Integers: add, sub, div, rem, min, max, neg, abs.
-#include <algorithm>
-
+#include "combine.h"
 #include "integers.h"
 
 namespace ptx {
@@ -31,18 +30,6 @@ struct Rem {
   template <class T>
   static T Do(T a, T b) {
     return Sub::Do(a, MulLo::Do(Div::Do(a, b), b));
-  }
-};
-struct Min {
-  template <class T>
-  static T Do(T a, T b) {
-    return std::min(a, b);
-  }
-};
-struct Max {
-  template <class T>
-  static T Do(T a, T b) {
-    return std::max(a, b);
   }
 };
 struct Neg {
@@ -83,8 +70,8 @@ void AddArithmetic(Table* table) {
   t["sub"] = Integer2<Sub>;
   t["div"] = Integer2<Div>;
   t["rem"] = Integer2<Rem>;
-  t["min"] = Integer2<Min>;
-  t["max"] = Integer2<Max>;
+  t["min"] = Integer2<Least>;
+  t["max"] = Integer2<Most>;
   t["neg"] = [](Decoder& d) {
     const Type type = d.TakeType();
     Uniform(d, type, 1, One<Neg>(type), kAlu);

@@ -1,4 +1,4 @@
-// What two elements become in atomics, reductions of warps and bulk copies that reduce.
+// What two elements become: in instructions, atomics, reductions of warps and of bulk copies.
 #pragma once
 #include <algorithm>
 #include <type_traits>

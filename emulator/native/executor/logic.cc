@@ -1,27 +1,10 @@
 // Bits: and, or, xor, not, shifts.
+#include "combine.h"
 #include "lanes.h"
 
 namespace ptx {
 namespace {
 
-struct And {
-  template <class T>
-  static T Do(T a, T b) {
-    return a & b;
-  }
-};
-struct Or {
-  template <class T>
-  static T Do(T a, T b) {
-    return a | b;
-  }
-};
-struct Xor {
-  template <class T>
-  static T Do(T a, T b) {
-    return a ^ b;
-  }
-};
 struct Not {
   template <class T>
   static T Do(T a) {
@@ -94,9 +77,9 @@ void ShiftBy(Decoder& d, bool left) {
 
 void AddLogic(Table* table) {
   Table& t = *table;
-  t["and"] = Bitwise<And>;
-  t["or"] = Bitwise<Or>;
-  t["xor"] = Bitwise<Xor>;
+  t["and"] = Bitwise<BothBits>;
+  t["or"] = Bitwise<EitherBit>;
+  t["xor"] = Bitwise<OneBit>;
   t["not"] = [](Decoder& d) {
     const Type type = d.TakeType();
     const Run run = type == Type::kPred  ? PredicateNot
