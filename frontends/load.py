@@ -9,6 +9,7 @@ from typing import Any
 
 from tvm_sparse.base.interrupts import whole_imports
 from tvm_sparse.errors import InputError
+from tvm_sparse.frontends.alone import ALONE
 from tvm_sparse.frontends.asked import Asked
 from tvm_sparse.frontends.files.part import Part, part_of
 from tvm_sparse.frontends.model import Model
@@ -77,7 +78,8 @@ def load(
     args, named = _arguments(example_inputs, kwargs)
     asked = Asked(args, named, dynamic_batch, dynamic_shapes, shapes or {}, dict(bounds or {}))
     given = example_inputs is not None or kwargs is not None
-    model = _loaded(source, weights, part_of(outputs, constants), asked, given=given)
+    with ALONE:
+        model = _loaded(source, weights, part_of(outputs, constants), asked, given=given)
     extents = example_extents(model, args, named) if given else {}
     return replace(model, extents=extents) if extents else model
 

@@ -93,7 +93,8 @@ def from_exported(
     """
     symbols = symbols or program.graph_module.meta.get(OPEN_EXTENTS)
     try:
-        return _imported(program, symbols, steps)
+        with ALONE:
+            return _imported(program, symbols, steps)
     except SparseError as error:
         raise renamed(error, program) from error.__cause__
     except Warning:  # a filter of the caller's made an error of it
@@ -116,7 +117,7 @@ def _imported(
     refuse_inaccurate(program)
     refuse_unknown_layouts(program)
     uncast = left_out(program)
-    with ALONE, quiet(), layouts_undecided(), WholeQuotients():
+    with quiet(), layouts_undecided(), WholeQuotients():
         program = with_casts(program)
     structure, output_spec = structure_of(program), program.call_spec.out_spec
     names = tuple(_output_names(structure.output))
@@ -126,7 +127,7 @@ def _imported(
     with quiet():
         program, narrowing, conditions = bounded(program, [*asked, *unlike_at_one(program)])
         program = without_zeros(program)
-    with ALONE, quiet(), layouts_undecided(), OneDivision(), WholeQuotients(), KnownShapes():
+    with quiet(), layouts_undecided(), OneDivision(), WholeQuotients(), KnownShapes():
         program = _without_sparse_tensors(program)
         opened = OpenExtents(program, compared=True)
         program = _decomposed(program, opened)

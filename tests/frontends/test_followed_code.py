@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import math
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from types import FunctionType
 
 import numpy as np
@@ -14,6 +16,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import Dim, export
+from tvm import relax
 
 import tvm_sparse as ts
 from tests.modules import Apply
@@ -120,7 +123,18 @@ def test_types_are_asked_what_python_asks_its_own():
     assert OpenInt.from_bytes(b"a", "big") == 97 and OpenInt() == 0
 
 
-def test_threads_trace_one_after_another():
+@contextmanager
+def quick_switches():
+    """Let threads take turns so often that what they share is met within a few seconds."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-4)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
+
+
+def test_threads_compile_at_the_same_time():
     """What one thread exchanges another one finds exchanged, and would put it back so."""
     before = math.sqrt, np.prod, FakeTensorMode._dispatch_impl
     shapes = ({0: Dim("rows", min=1, max=64)},)
@@ -131,6 +145,7 @@ def test_threads_trace_one_after_another():
         x = torch.rand(7, width)
         torch.testing.assert_close(library(x), model(x), rtol=1e-5, atol=1e-6)
 
-    with ThreadPoolExecutor(3) as pool:
-        list(pool.map(compiled, (5, 6, 7)))
+    with quick_switches(), ThreadPoolExecutor(4) as pool:
+        list(pool.map(compiled, range(5, 17)))
     assert before == (math.sqrt, np.prod, FakeTensorMode._dispatch_impl)
+    assert not relax.BlockBuilder._stack

@@ -13,6 +13,7 @@ from tvm_sparse.base.extras import require
 from tvm_sparse.base.interrupts import whole_imports
 from tvm_sparse.base.words import aside, said
 from tvm_sparse.errors import InputError
+from tvm_sparse.frontends.alone import ALONE
 from tvm_sparse.frontends.example_inputs import Examples, arguments, bound
 from tvm_sparse.frontends.modules.dynamic_shapes import checked
 from tvm_sparse.frontends.modules.effective import inference_copy
@@ -99,7 +100,7 @@ def quantize(
     names = {name for name, _ in model.named_modules()}
     if unknown := sorted(set(ignore) - names):
         raise InputError(WHERE, f"has no module '{unknown[0]}'", "names of model.named_modules()")
-    with quiet(), torch.no_grad():
+    with ALONE, quiet(), torch.no_grad():
         dynamic = activations == "dynamic"
         whole = inference_copy(model)
         plain, left = traced(WHERE, whole, calls[0], dynamic_shapes), dict[str, float]()
