@@ -31,8 +31,8 @@ class PlainExtents:
     after:  ``f(X: (b, n0, 64), Y: (b, n1, 64))``
 
     Loops over a plane are then cut into tiles as those over any open extent are, and layers of
-    different planes may share a kernel. Done where a plane was divided, or a layer computed: what
-    reshapes know of ``64 * n`` stays.
+    different planes may share a kernel. Done where a plane was divided, or a layer computed, and
+    where TVM misjudges an extent: what reshapes know of ``64 * n`` stays.
     """
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
@@ -150,13 +150,25 @@ def _over(axis: tirx.IterVar, extent: Any | None) -> tirx.IterVar:
 
 
 def _computed(func: tirx.PrimFunc) -> bool:
-    """Whether a plane was divided, or a layer computed, in ``func``."""
+    """Whether a plane was divided, a layer computed, or an extent is misjudged in ``func``."""
     found: list[Any] = []
     for extent, _ in (extents := _extents(func)):
         tvm_ffi.structural_walk(extent, (_DIVISIONS, found.append))
-    if not extents or found:
-        return bool(found)
+    if not extents or found or any(_misjudged(extent) for extent, _ in extents):
+        return bool(extents)
     return any(OPERATOR in block.annotations for block in nodes(func.body, s_tir.SBlock))
+
+
+def _misjudged(extent: Any) -> bool:
+    """Whether TVM takes a symbol for larger than it is, from the extent of a parameter.
+
+    An extent is not negative, so ``14 * w - 14`` tells that ``w`` is at least 1. TVM does not
+    divide the 14 and decides all that asks for ``w < 14`` (``Analyzer::MarkGlobalNonNegValue``).
+    """
+    sums, products = list[Any](), list[Any]()
+    tvm_ffi.structural_walk(extent, ((tirx.Add, tirx.Sub), sums.append))
+    tvm_ffi.structural_walk(extent, (tirx.Mul, products.append))
+    return bool(sums and products)
 
 
 def _needed(func: tirx.PrimFunc) -> list[int]:
