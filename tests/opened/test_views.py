@@ -101,3 +101,31 @@ def test_rows_of_heads_of_an_open_batch_are_products():
         x = torch.randn(batch, 8, 8, 64)
         for found, wanted in zip(library(x), model(x), strict=True):
             torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
+
+
+class Cut(nn.Module):
+    """A layer of the pixels of planes, behind the columns that are cut off."""
+
+    def __init__(self, columns):
+        super().__init__()
+        self.layer, self.columns = nn.Linear(8, 48), columns
+        for weight in self.layer.parameters():
+            weight.data = weight.data.mul(9).round()
+
+    def forward(self, x):
+        left = x.narrow(3, self.columns, x.shape[3] - self.columns)
+        return self.layer(left.flatten(2).transpose(1, 2)).transpose(1, 2)
+
+
+@pytest.mark.parametrize("columns", [1, 3])
+def test_cut_planes_are_right_at_their_least_size(columns):
+    """``14 * w - 14`` pixels tell that ``w`` is at least 1: TVM took it for at least 14."""
+    model, made = Cut(columns).eval().requires_grad_(False), torch.Generator().manual_seed(0)
+    example = torch.rand(3, 8, 14, 20)
+    shapes = ({0: Dim("b", min=1, max=9), 3: Dim("w", min=columns + 1, max=33)},)
+    config = ts.Config(measure=False, cache=False)
+    library = ts.compile(model, (example,), dynamic_shapes=shapes, config=config)
+    for width in (*range(columns + 1, columns + 5), 33):
+        for batch in (1, 4):
+            x = torch.randint(-3, 4, (batch, 8, 14, width), generator=made).float()
+            assert torch.equal(library(x), model(x)), (batch, width)
