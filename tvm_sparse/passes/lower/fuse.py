@@ -8,6 +8,7 @@ from typing import Any
 from tvm import relax
 
 from tvm_sparse.passes.bytes.fuse_tables import AnnotateLookUps
+from tvm_sparse.passes.lower.join_numbers import JoinNumbers
 from tvm_sparse.passes.lower.legalise import Legalise
 from tvm_sparse.passes.lower.order_parameters import OrderParameters
 from tvm_sparse.passes.lower.simplify_extents import SimplifyExtents
@@ -31,6 +32,7 @@ def fused(
         *behind,
         relax.transform.DeadCodeElimination(),  # of which FuseOps would tell stderr
         relax.transform.FuseOps(),
+        JoinNumbers(),
         relax.transform.FuseTIR(),
         OrderParameters(),
         relax.transform.DeadCodeElimination(),
