@@ -80,6 +80,35 @@ def sign(x: Expr) -> Any:
     return tirx.max(tirx.min(x, tirx.const(1, dtype)), least)
 
 
+def is_cut(before: str, after: str) -> bool:
+    """Whether some integer of the type ``before`` is none of ``after``; uint64 is left out."""
+    if not all("int" in dtype and dtype != "uint64" for dtype in (before, after)):
+        return False
+    loses_sign = after.startswith("u") and not before.startswith("u")
+    return loses_sign or _value_bits(before) > _value_bits(after)
+
+
+def cut(dtype: str, x: Expr) -> Any:
+    """Return the last bits of ``x`` as a ``dtype``; of a number, the simplifier finds them."""
+    wide = str(x.ty.dtype)
+    if wide.startswith("u") or _bits(wide) <= _bits(dtype):
+        x, wide = tirx.Cast("int64", x), "int64"
+    last = tirx.bitwise_and(x, tirx.const((1 << _bits(dtype)) - 1, wide))
+    if dtype.startswith("u"):
+        return tirx.Cast(dtype, last)
+    sign = tirx.const(1 << _bits(dtype) - 1, wide)
+    return tirx.Cast(dtype, tirx.bitwise_xor(last, sign) - sign)
+
+
+def _bits(dtype: str) -> int:
+    return int(dtype.lstrip("uint"))
+
+
+def _value_bits(dtype: str) -> int:
+    """Return the bits of an integer type without that of the sign."""
+    return _bits(dtype) - (not dtype.startswith("u"))
+
+
 def power(x: te.Tensor, exponent: te.Tensor) -> te.Tensor:
     """Return ``x ** exponent`` of tensors of one shape, modulo the range of their integer type.
 
@@ -99,7 +128,7 @@ def power(x: te.Tensor, exponent: te.Tensor) -> te.Tensor:
                     inverse = tirx.Select(factor[0] == -1, factor[0], tirx.const(0, dtype))
                     factor[0] = tirx.Select(factor[0] == 1, factor[0], inverse)
                     rest[0] = rest[0] * -1
-            with T.serial(0, int(dtype.lstrip("uint"))), T.If(rest[0] > 0), T.Then():
+            with T.serial(0, _bits(dtype)), T.If(rest[0] > 0), T.Then():
                 with T.If(tirx.bitwise_and(rest[0], tirx.const(1, dtype)) == 1), T.Then():
                     result[0] = result[0] * factor[0]
                 factor[0] = factor[0] * factor[0]
@@ -131,7 +160,7 @@ def common_divisor(x: te.Tensor, other: te.Tensor) -> te.Tensor:
 def shift(x: te.Tensor, by: te.Tensor, *, left: bool) -> te.Tensor:
     """Return ``x`` shifted by ``by`` bits; by no sensible number, nothing but its sign is left."""
     dtype = str(x.dtype)
-    bits = int(dtype.lstrip("uint"))
+    bits = _bits(dtype)
 
     def moved(*place: Any) -> Any:
         value, distance = x(*place), by(*place)

@@ -115,6 +115,19 @@ def _typed(
     return define
 
 
+def _converted(builder: relax.BlockBuilder, call: relax.Call) -> Any:
+    """Define conversions, of which the simplifier converts numbers otherwise.
+
+    It cuts a number to a whole one before it is a boolean, and refuses one beyond the new type.
+    """
+    before, after = str(call.args[0].ty.dtype), str(call.ty.dtype)
+    if "bool" == after != before:
+        return _elementwise(lambda x: ieee.not_equal(x, tirx.const(0, before)))(builder, call)
+    if integers.is_cut(before, after):
+        return _elementwise(partial(integers.cut, after))(builder, call)
+    return stock(builder, call)
+
+
 def _compared(compare: Scalar) -> Definition:
     def whole(a: Any, b: Any) -> Any:
         return compare(*ieee.as_integers(a, b))
@@ -213,6 +226,7 @@ DEFINITIONS: dict[str, Definition] = {
     "relax.maximum": _typed(ieee.largest, tirx.bitwise_or),
     "relax.minimum": _typed(ieee.smallest, tirx.bitwise_and),
     "relax.nn.relu": _elementwise(_relu),
+    "relax.astype": _converted,
     "relax.isnan": _typed(_is_nan),
     "relax.isinf": _typed(_is_infinite),
     "relax.isfinite": _typed(_is_finite),
