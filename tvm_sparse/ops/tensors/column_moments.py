@@ -21,6 +21,9 @@ from tvm_sparse.ops.tensors.moments import NUMBERS, loop_over, numbers_of, recip
 _WIDEST = 4 * LANES
 """Channels side by side: additions of four vectors overlap, one would wait for itself."""
 
+_BLOCK = 64
+"""Positions whose sum is added up by itself: a sum of floats loses what each addition rounds."""
+
 
 @dataclass(frozen=True)
 class Columns:
@@ -111,19 +114,28 @@ class _Bundle:
         return total
 
     def _sums(self, sums: Sequence[Any], terms: Callable[[Any, Any], list[Any]]) -> None:
-        """Emit the sums of ``terms`` of all elements, a channel each."""
-        c = self.c
+        """Emit the sums of ``terms`` of all elements, a channel each, block by block."""
+        c, lanes = self.c, tirx.const(self.c.lanes, "int64")
+        positions, zero = int64((c.positions,))[0], tirx.const(0, FLOAT_SUMS)
         with T.serial(0, tirx.const(c.bundle // c.lanes, "int64")) as chunk:
-            kept = [variable(FLOAT_SUMS, c.lanes) for _ in sums]
-            with T.vectorized(0, tirx.const(c.lanes, "int64")) as lane:
-                for total in kept:
-                    total[lane] = tirx.const(0, FLOAT_SUMS)
-            with T.serial(0, int64((c.positions,))[0]) as position:
-                with T.vectorized(0, tirx.const(c.lanes, "int64")) as lane:
-                    channel = chunk * c.lanes + lane
-                    value = self.source[self.first + position * c.channels + channel]
-                    for total, term in zip(kept, terms(value, channel), strict=True):
-                        total[lane] = total[lane] + term
-            with T.vectorized(0, tirx.const(c.lanes, "int64")) as lane:
-                for target, total in zip(sums, kept, strict=True):
+            totals, kept = ([variable(FLOAT_SUMS, c.lanes) for _ in sums] for _ in range(2))
+            with T.vectorized(0, lanes) as lane:
+                for total in totals:
+                    total[lane] = zero
+            with T.serial(0, (positions + (_BLOCK - 1)) // _BLOCK) as block:
+                with T.vectorized(0, lanes) as lane:
+                    for part in kept:
+                        part[lane] = zero
+                with T.serial(0, tirx.min(positions - block * _BLOCK, _BLOCK)) as inner:
+                    with T.vectorized(0, lanes) as lane:
+                        channel = chunk * c.lanes + lane
+                        place = (block * _BLOCK + inner) * c.channels + channel
+                        value = self.source[self.first + place]
+                        for part, term in zip(kept, terms(value, channel), strict=True):
+                            part[lane] = part[lane] + term
+                with T.vectorized(0, lanes) as lane:
+                    for total, part in zip(totals, kept, strict=True):
+                        total[lane] = total[lane] + part[lane]
+            with T.vectorized(0, lanes) as lane:
+                for target, total in zip(sums, totals, strict=True):
                     target[chunk * c.lanes + lane] = total[lane]

@@ -25,6 +25,9 @@ MOST_BYTES = (1 << 31) // 256
 LEAST, _MOST = 4 * LANES, 16 * LANES
 """Columns that stay in registers while their rows are combined: long pieces of each row."""
 
+_BLOCK = 512
+"""Rows that are combined by themselves."""
+
 _NARROW = 3 * LANES
 """Fewest columns of a tile that ends where others begin."""
 
@@ -94,10 +97,24 @@ class _Tiles:
         return -(-self.columns // self.width)
 
     def combined(self, source: Any, first: Any, end: Any, tile: Any) -> Any:
-        """Emit what the rows from ``first`` to ``end`` become in the columns of ``tile``."""
-        column = first_column(tile, self.width, self.columns)
-        found, wide = variable(self.kind, self.width), vector_type(self.kind, LANES)
+        """Emit what the rows from ``first`` to ``end`` become in the columns of ``tile``.
+
+        Rows are combined block by block: a sum of floats loses what each addition rounds.
+        """
+        found, total = (variable(self.kind, self.width) for _ in range(2))
         first, end = (tirx.Cast("int64", row) for row in (first, end))
+        self._combine_rows(found, source, first, tirx.min(end - first, _BLOCK), tile)
+        with T.serial(0, (end - first - 1) // _BLOCK) as block:
+            begin = first + (block + 1) * _BLOCK
+            self._combine_rows(total, source, begin, tirx.min(end - begin, _BLOCK), tile)
+            with T.unroll(0, self.width // LANES) as vector:
+                place = lanes_from(vector * LANES, LANES)
+                found[place] = self.pooling.combine(found[place], total[place])
+        return found
+
+    def _combine_rows(self, found: Any, source: Any, first: Any, rows: Any, tile: Any) -> None:
+        """Emit what sets ``found`` to what ``rows`` become, one after another."""
+        column, wide = first_column(tile, self.width, self.columns), vector_type(self.kind, LANES)
 
         def loaded(row: Any, vector: Any) -> Any:
             at = row * self.columns + column + vector * LANES
@@ -105,10 +122,9 @@ class _Tiles:
 
         with T.unroll(0, self.width // LANES) as vector:
             found[lanes_from(vector * LANES, LANES)] = loaded(first, vector)
-        with T.serial(first + 1, end) as row, T.unroll(0, self.width // LANES) as vector:
+        with T.serial(0, rows - 1) as row, T.unroll(0, self.width // LANES) as vector:
             place = lanes_from(vector * LANES, LANES)
-            found[place] = self.pooling.combine(found[place], loaded(row, vector))
-        return found
+            found[place] = self.pooling.combine(found[place], loaded(first + 1 + row, vector))
 
     def store(
         self, result: Any, row: Any, tile: Any, found: Any, finished: Callable[[Any], Any]

@@ -21,6 +21,9 @@ from tvm_sparse.ops.tensors.axis import elements, flat_view, folded, variable
 _WIDEST = 4 * LANES
 """Sums side by side: additions of four vectors overlap, one would wait for itself."""
 
+_BLOCK = 64
+"""Pieces of so many elements that are added up by themselves: every addition rounds."""
+
 MANY = 32768
 """Elements from which on rows are shared between threads."""
 
@@ -120,16 +123,9 @@ class _Row:
         The last vector ends with the row; what the one before has already is left out.
         """
         width, sums = int64((self.width,))[0], [variable(FLOAT_SUMS, LANES) for _ in terms]
-        wide = [variable(FLOAT_SUMS, _WIDEST) for _ in terms]
         steps, zero = list(zip(sums, terms, strict=True)), tirx.const(0, FLOAT_SUMS)
         whole, rest = width // _WIDEST, width % LANES
-        with T.vectorized(0, tirx.const(_WIDEST, "int64")) as lane:
-            for total in wide:
-                total[lane] = zero
-        with T.serial(0, whole) as chunk, T.vectorized(0, tirx.const(_WIDEST, "int64")) as lane:
-            for total, term in zip(wide, terms, strict=True):
-                total[lane] = total[lane] + term(source[first + chunk * _WIDEST + lane])
-        for total, found in zip(sums, wide, strict=True):
+        for total, found in zip(sums, self._wide(source, first, whole, terms), strict=True):
             total[lanes_from(0, LANES)] = folded(found, _WIDEST, operator.add, LANES)
         with T.serial(0, width % _WIDEST // LANES) as piece:
             with T.vectorized(0, tirx.const(LANES, "int64")) as lane:
@@ -145,3 +141,31 @@ class _Row:
                 for total, term in steps:
                     total[0] = total[0] + term(source[first + k])
         return [folded(total, LANES, operator.add) for total in sums]
+
+    def _wide(
+        self, source: Any, first: Any, whole: Any, terms: Sequence[Callable[[Any], Any]]
+    ) -> Sequence[Any]:
+        """Emit the sums of ``whole`` pieces of a row, in lanes; those of a long row by blocks."""
+        lanes, zero = tirx.const(_WIDEST, "int64"), tirx.const(0, FLOAT_SUMS)
+
+        def added(start: Any, count: Any) -> list[Any]:
+            found = [variable(FLOAT_SUMS, _WIDEST) for _ in terms]
+            with T.vectorized(0, lanes) as lane:
+                for total in found:
+                    total[lane] = zero
+            with T.serial(0, count) as chunk, T.vectorized(0, lanes) as lane:
+                for total, term in zip(found, terms, strict=True):
+                    value = source[first + (start + chunk) * _WIDEST + lane]
+                    total[lane] = total[lane] + term(value)
+            return found
+
+        if isinstance(self.width, int) and self.width <= _BLOCK * _WIDEST:
+            return added(tirx.const(0, "int64"), whole)
+        totals = added(tirx.const(0, "int64"), tirx.min(whole, _BLOCK))
+        with T.serial(0, tirx.max(whole - 1, 0) // _BLOCK) as block:
+            start = (block + 1) * _BLOCK
+            found = added(start, tirx.min(whole - start, _BLOCK))
+            with T.vectorized(0, lanes) as lane:
+                for total, part in zip(totals, found, strict=True):
+                    total[lane] = total[lane] + part[lane]
+        return totals

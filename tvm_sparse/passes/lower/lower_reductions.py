@@ -34,6 +34,9 @@ _REDUCTIONS = {"max": MAXIMUM, "min": _MINIMUM, "prod": _PRODUCT, "sum": _SUM}
 _SIDE_BY_SIDE, _LONG = 2048, 8
 """Columns that threads can share, and rows that are worth to be added up, where both are few."""
 
+_SHORT = 2048
+"""Elements that are added up one by one: a sum of floats loses what each addition rounds."""
+
 
 def _lower(rewriter: Rewriter, call: relax.Call, threads: int) -> Any | None:
     known = op_name(call) in (*_REDUCTIONS, "mean", _VARIANCE)
@@ -45,11 +48,18 @@ def _lower(rewriter: Rewriter, call: relax.Call, threads: int) -> Any | None:
         return _open_rows(rewriter, call, shape) if op_name(call) in _ADDED else None
     if op_name(call) in _ADDED:
         found = _of_bytes(rewriter, call, lines, threads)
-        if found is not None or _fuses(rewriter, call.args[0]):
+        if found is not None or (_is_short(lines) and _fuses(rewriter, call.args[0])):
             return found
-    row, shape = Shares(lines.extent, 1), call.ty.shape.values
+        if not _is_short(lines) and 1 < lines.after < LEAST:
+            return _few_columns(rewriter, call, lines)
     if op_name(call) == _VARIANCE:
         return _variance(rewriter, call, lines)
+    return _pooled(rewriter, call, lines)
+
+
+def _pooled(rewriter: Rewriter, call: relax.Call, lines: Lines) -> Any | None:
+    """Return what several vectors of partial results make of rows, or of columns side by side."""
+    row, shape = Shares(lines.extent, 1), call.ty.shape.values
     pooling = _pooling(call, lines)
     if lines.after == 1 and fits(row):
         name, define = "row", lambda x: line_pool(x, row, pooling, shape)
@@ -65,14 +75,14 @@ def _open_rows(rewriter: Rewriter, call: relax.Call, shape: Sequence[Any]) -> An
     """Return sums or means over the last axes, of which some are open; producers fuse."""
     axes = _axes(shape, call.attrs.axis)
     first = len(shape) - len(axes)
-    if axes != list(range(first, len(shape))) or not first:
+    if axes != list(range(first, len(shape))):
         return None
     if any(isinstance(extent, int) and extent == 0 for extent in shape):
         return None
-    rows, x = [*shape[:first], elements(shape[first:])], call.args[0]
+    rows, x = [*(shape[:first] or [1]), elements(shape[first:])], call.args[0]
     if isinstance(rows[-1], int):
         return None
-    x = x if len(rows) == len(shape) else rewriter.emit(relax.op.reshape(x, rows))
+    x = x if 0 < first == len(shape) - 1 else rewriter.emit(relax.op.reshape(x, rows))
     func = open_sum(in_own_symbols(rows), FLOAT_SUMS, mean=op_name(call) == "mean")
     ty = relax.TensorType([*rows[:-1], 1], FLOAT_SUMS)
     found = call_function(rewriter, func, [x], ty, f"row_{op_name(call)}")
@@ -101,8 +111,31 @@ def _of_bytes(rewriter: Rewriter, call: relax.Call, lines: Lines, threads: int) 
         meaning.bytes,
         primfunc_name_hint=f"column_{op_name(call)}_bytes",
     )
-    if rows == 1:
-        return found
+    return found if rows == 1 else _of_rows_together(rewriter, call, found)
+
+
+def _is_short(lines: Lines) -> bool:
+    """Whether a sum may add up its elements one by one, those of a row in each lane of a vector."""
+    return lines.extent <= _SHORT * (LANES if lines.after == 1 else 1)
+
+
+def _few_columns(rewriter: Rewriter, call: relax.Call, lines: Lines) -> Any | None:
+    """Return the sums or means of few long columns: of several rows side by side, then of these."""
+    rows = _rows_together(lines)
+    joined = Lines(lines.before, lines.extent // rows, rows * lines.after)
+    if joined.after < LEAST:
+        return None
+    shape = (lines.before, rows, lines.after)
+    found = rewriter.builder_.call_te(
+        lambda x: column_pool(x, joined, _pooling(call, joined), shape),
+        call.args[0],
+        primfunc_name_hint=f"column_{op_name(call)}",
+    )
+    return _of_rows_together(rewriter, call, found)
+
+
+def _of_rows_together(rewriter: Rewriter, call: relax.Call, found: Any) -> Any:
+    """Return the result of ``call`` from what rows side by side became."""
     total = rewriter.emit(_ADDED[op_name(call)](rewriter.emit(found), [1]))
     return relax.op.reshape(total, call.ty.shape)
 
