@@ -15,7 +15,7 @@ from torch.utils._sympy.value_ranges import ValueRanges
 from tvm_sparse.errors import InputError, SparseError
 from tvm_sparse.frontends.example_inputs import Examples, arguments, bound, told_apart
 from tvm_sparse.frontends.model import Model
-from tvm_sparse.frontends.modules.derived_dims import refuse_narrower
+from tvm_sparse.frontends.modules.derived_dims import has_derived, refuse_narrower
 from tvm_sparse.frontends.modules.dynamic_shapes import checked
 from tvm_sparse.frontends.modules.effective import inference_copy
 from tvm_sparse.frontends.modules.exported_anew import answered_otherwise, exported_anew
@@ -98,7 +98,7 @@ def exported(module: nn.Module, call: Call, shapes: Any) -> torch.export.Exporte
         PyTorch cannot trace it, or not with these extents open.
     """
     call = widened(module, told_apart(module, call), shapes)
-    with TensorPlaces(), OpenForms():
+    with TensorPlaces(), OpenForms(multiples=has_derived(module, call, shapes)):
         try:
             found, asked = traced(module, call, shapes)
             _open_from_one(found, shapes)

@@ -18,7 +18,12 @@ from tvm_sparse.frontends.program import (  # noqa: F401 (they enter their forms
     open_resizes,
     open_windows,
 )
-from tvm_sparse.frontends.program.open_table import FORMS, is_open, rewrites
+from tvm_sparse.frontends.program.open_table import (
+    FORMS,
+    LEFT_OF_MULTIPLES,
+    is_open,
+    rewrites,
+)
 
 
 class OpenForms(TorchFunctionMode):
@@ -27,11 +32,16 @@ class OpenForms(TorchFunctionMode):
     before: ``torch.linspace(0, 1, n)`` --> after: ``0 + arange(n) * (1 / (n - 1))``
     """
 
+    def __init__(self, *, multiples: bool = False) -> None:
+        """Enter forms; ``multiples`` tells whether multiples of dimensions are open."""
+        super().__init__()
+        self._left = LEFT_OF_MULTIPLES if multiples else frozenset()
+
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         """Call ``func``, or what has its result and leaves extents open."""
-        write = FORMS.get(func)
+        write = None if func in self._left else FORMS.get(func)
         result = NotImplemented if write is None else write(*args, **(kwargs or {}))
         return func(*args, **(kwargs or {})) if result is NotImplemented else result
 

@@ -13,13 +13,24 @@ FORMS: dict[Any, Callable[..., Any]] = {}
 """By function: what writes it, or ``NotImplemented`` where no extent that it asks for is open."""
 
 
-def rewrites(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Enter a form of functions by their names in ``torch``, and of methods of that name."""
+LEFT_OF_MULTIPLES: set[Any] = set()
+"""Functions that are PyTorch's own where multiples of dimensions are open."""
+
+
+def rewrites(
+    *names: str, of_multiples: bool = True
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Enter a form of functions by their names in ``torch``, and of methods of that name.
+
+    One that is not ``of_multiples`` is left to PyTorch where multiples of dimensions are open.
+    """
 
     def enter(form: Callable[..., Any]) -> Callable[..., Any]:
         for name in names:
             found = functools.reduce(getattr, name.split("."), torch)
             FORMS[found] = form
+            if not of_multiples:
+                LEFT_OF_MULTIPLES.add(found)
             method = getattr(torch.Tensor, name, None)
             if method is not None:
                 FORMS[method] = form

@@ -32,9 +32,13 @@ def _unfold(x: Tensor, kernel_size: Any, *rest: Any, **named: Any) -> Any:
     return windows.movedim((-3, -1), (-4, -3)).flatten(-2).flatten(-4, -2)
 
 
-@rewrites("nn.functional.fold")
+@rewrites("nn.functional.fold", of_multiples=False)
 def _fold(x: Tensor, output_size: Any, kernel_size: Any, *rest: Any, **named: Any) -> Any:
-    """Return the plane, ``(n, c, h, w)``, of which ``x`` has the windows; zero behind them."""
+    """Return the plane, ``(n, c, h, w)``, of which ``x`` has the windows; zero behind them.
+
+    Views of an example with one window along an axis serve no other one. For plain axes another
+    example is found; of multiples, PyTorch's own function tells which sizes have one window.
+    """
     size = _pair(output_size)
     if not is_open(*size) or not _are_apart(kernel_size, rest, named):
         return NotImplemented

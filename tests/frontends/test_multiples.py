@@ -225,6 +225,30 @@ def test_sizes_that_pytorch_leaves_out_of_a_multiple_are_told():
         load(Folded(), (torch.rand(2, 4, 6, 6),), dynamic_shapes=shapes)
 
 
+ONE_WINDOW = {
+    (6, 12): r"h = Dim\('h', min=2, max=3\)",
+    (12, 6): r"h = Dim\('h', min=4, max=20\); w = Dim\('w', min=2, max=3\)",
+    (8, 12): r"w = Dim\('w', min=4, max=20\)",
+}
+
+
+@pytest.mark.parametrize("size", ONE_WINDOW)
+def test_no_program_is_for_sizes_with_one_window_alone(size):
+    """Without a word it refused even its example; PyTorch tells on which side of it a size is."""
+    shapes = ({2: 2 * Dim("h", min=2, max=20), 3: 2 * Dim("w", min=2, max=20)},)
+    with pytest.raises(InputError, match=f"open; .*; pass {ONE_WINDOW[size]}"):
+        load(Folded(), (torch.rand(2, 4, *size),), dynamic_shapes=shapes)
+
+
+def test_windows_of_a_multiple_are_joined():
+    shapes = ({2: 2 * Dim("h", min=4, max=20), 3: 2 * Dim("w", min=4, max=20)},)
+    example = (torch.rand(2, 4, 8, 12),)
+    library = ts.compile(Folded(), example, dynamic_shapes=shapes, config=QUICK)
+    for height, width in ((8, 8), (10, 14), (40, 18)):
+        x = torch.randint(-3, 4, (2, 4, height, width)).float()
+        assert torch.equal(library(x), Folded()(x))
+
+
 class Placed(nn.Module):
     """Places of a square plane, which are resized for another one."""
 
