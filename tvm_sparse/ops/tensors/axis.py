@@ -54,6 +54,21 @@ def variable(dtype: str, lanes: int = 1) -> Any:
     return T.buffer_proxy(T.decl_buffer([lanes], dtype, scope="local"))
 
 
+def by_blocks(
+    count: Any, size: int, part: Callable[[Any, Any], Any], join: Callable[[Any, Any], None]
+) -> Any:
+    """Emit ``part(start, steps)`` for blocks of ``size`` of ``count`` steps; return all, joined.
+
+    ``join(found, other)`` adds what another block has found to ``found``. A sum of floats loses
+    what each addition rounds: one by one, a million lose the third digit.
+    """
+    found = part(tirx.const(0, "int64"), tirx.min(count, size))
+    with T.serial(0, tirx.max(count - 1, 0) // size) as block:
+        start = (block + 1) * size
+        join(found, part(start, tirx.min(count - start, size)))
+    return found
+
+
 def elements(shape: Sequence[Any]) -> Any:
     """Return how many elements a tensor of ``shape`` has: a number if no extent is open."""
     known = math.prod(int(e) for e in shape if isinstance(e, int | tirx.IntImm))

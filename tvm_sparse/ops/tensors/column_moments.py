@@ -15,8 +15,8 @@ from tvm_sparse.base.numerics import FLOAT_SUMS
 from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.ieee import subtract
 from tvm_sparse.ops.marks import int64
-from tvm_sparse.ops.tensors.axis import flat_view, variable
-from tvm_sparse.ops.tensors.moments import NUMBERS, loop_over, numbers_of, reciprocal_of
+from tvm_sparse.ops.tensors.axis import by_blocks, flat_view, variable
+from tvm_sparse.ops.tensors.moments import NUMBERS, add_sums, loop_over, numbers_of, reciprocal_of
 
 _WIDEST = 4 * LANES
 """Channels side by side: additions of four vectors overlap, one would wait for itself."""
@@ -117,25 +117,22 @@ class _Bundle:
         """Emit the sums of ``terms`` of all elements, a channel each, block by block."""
         c, lanes = self.c, tirx.const(self.c.lanes, "int64")
         positions, zero = int64((c.positions,))[0], tirx.const(0, FLOAT_SUMS)
+
         with T.serial(0, tirx.const(c.bundle // c.lanes, "int64")) as chunk:
-            totals, kept = ([variable(FLOAT_SUMS, c.lanes) for _ in sums] for _ in range(2))
-            with T.vectorized(0, lanes) as lane:
-                for total in totals:
-                    total[lane] = zero
-            with T.serial(0, (positions + (_BLOCK - 1)) // _BLOCK) as block:
+
+            def added(start: Any, steps: Any, chunk: Any = chunk) -> list[Any]:
+                found = [variable(FLOAT_SUMS, c.lanes) for _ in sums]
                 with T.vectorized(0, lanes) as lane:
-                    for part in kept:
-                        part[lane] = zero
-                with T.serial(0, tirx.min(positions - block * _BLOCK, _BLOCK)) as inner:
-                    with T.vectorized(0, lanes) as lane:
-                        channel = chunk * c.lanes + lane
-                        place = (block * _BLOCK + inner) * c.channels + channel
-                        value = self.source[self.first + place]
-                        for part, term in zip(kept, terms(value, channel), strict=True):
-                            part[lane] = part[lane] + term
-                with T.vectorized(0, lanes) as lane:
-                    for total, part in zip(totals, kept, strict=True):
-                        total[lane] = total[lane] + part[lane]
+                    for total in found:
+                        total[lane] = zero
+                with T.serial(0, steps) as step, T.vectorized(0, lanes) as lane:
+                    channel = chunk * c.lanes + lane
+                    value = self.source[self.first + (start + step) * c.channels + channel]
+                    for total, term in zip(found, terms(value, channel), strict=True):
+                        total[lane] = total[lane] + term
+                return found
+
+            totals = by_blocks(positions, _BLOCK, added, add_sums)
             with T.vectorized(0, lanes) as lane:
                 for target, total in zip(sums, totals, strict=True):
                     target[chunk * c.lanes + lane] = total[lane]

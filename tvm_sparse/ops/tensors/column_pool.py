@@ -15,7 +15,7 @@ from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.bytes.quantize import Scale
 from tvm_sparse.ops.emit import first_column, lanes_from
 from tvm_sparse.ops.marks import int64
-from tvm_sparse.ops.tensors.axis import Lines, flat_view, power_of_two, variable
+from tvm_sparse.ops.tensors.axis import Lines, by_blocks, flat_view, power_of_two, variable
 from tvm_sparse.ops.tensors.permute import PARALLEL_POINTS
 from tvm_sparse.ops.tensors.row_pool import Pooling
 
@@ -101,16 +101,19 @@ class _Tiles:
 
         Rows are combined block by block: a sum of floats loses what each addition rounds.
         """
-        found, total = (variable(self.kind, self.width) for _ in range(2))
         first, end = (tirx.Cast("int64", row) for row in (first, end))
-        self._combine_rows(found, source, first, tirx.min(end - first, _BLOCK), tile)
-        with T.serial(0, (end - first - 1) // _BLOCK) as block:
-            begin = first + (block + 1) * _BLOCK
-            self._combine_rows(total, source, begin, tirx.min(end - begin, _BLOCK), tile)
+
+        def part(start: Any, rows: Any) -> Any:
+            found = variable(self.kind, self.width)
+            self._combine_rows(found, source, first + start, rows, tile)
+            return found
+
+        def join(found: Any, other: Any) -> None:
             with T.unroll(0, self.width // LANES) as vector:
                 place = lanes_from(vector * LANES, LANES)
-                found[place] = self.pooling.combine(found[place], total[place])
-        return found
+                found[place] = self.pooling.combine(found[place], other[place])
+
+        return by_blocks(end - first, _BLOCK, part, join)
 
     def _combine_rows(self, found: Any, source: Any, first: Any, rows: Any, tile: Any) -> None:
         """Emit what sets ``found`` to what ``rows`` become, one after another."""

@@ -16,7 +16,7 @@ from tvm_sparse.machine.vector import LANES
 from tvm_sparse.ops.emit import lanes_from
 from tvm_sparse.ops.ieee import subtract
 from tvm_sparse.ops.marks import int64
-from tvm_sparse.ops.tensors.axis import elements, flat_view, folded, variable
+from tvm_sparse.ops.tensors.axis import by_blocks, elements, flat_view, folded, variable
 
 _WIDEST = 4 * LANES
 """Sums side by side: additions of four vectors overlap, one would wait for itself."""
@@ -87,6 +87,13 @@ def reciprocal_of(count: Any) -> Any:
     if isinstance(count, int):
         return tirx.const(1 / count, FLOAT_SUMS)
     return tirx.const(1, FLOAT_SUMS) / count.astype(FLOAT_SUMS)
+
+
+def add_sums(totals: Sequence[Any], found: Sequence[Any]) -> None:
+    """Emit the addition of vectors of sums to others, lane by lane."""
+    for total, other in zip(totals, found, strict=True):
+        with T.vectorized(0, tirx.const(int(total.shape[0]), "int64")) as lane:
+            total[lane] = total[lane] + other[lane]
 
 
 def loop_over(size: Any) -> Any:
@@ -161,11 +168,4 @@ class _Row:
 
         if isinstance(self.width, int) and self.width <= _BLOCK * _WIDEST:
             return added(tirx.const(0, "int64"), whole)
-        totals = added(tirx.const(0, "int64"), tirx.min(whole, _BLOCK))
-        with T.serial(0, tirx.max(whole - 1, 0) // _BLOCK) as block:
-            start = (block + 1) * _BLOCK
-            found = added(start, tirx.min(whole - start, _BLOCK))
-            with T.vectorized(0, lanes) as lane:
-                for total, part in zip(totals, found, strict=True):
-                    total[lane] = total[lane] + part[lane]
-        return totals
+        return by_blocks(whole, _BLOCK, added, add_sums)
